@@ -30,12 +30,7 @@ GC_THRESHOLDS: Final = (10_000, 20, 1_000)
 
 
 class App:
-    """The server as an ASGI application.
-
-    Args:
-        service: the service.
-        guest: runs inside the started service; None for the service alone.
-    """
+    """The server as an ASGI application."""
 
     def __init__(self, service: Service, guest: Guest | None = None) -> None:
         self.service: Final = service

@@ -38,19 +38,14 @@ from clob_server.orders.preview import OrderPreview
 from clob_server.settings import Settings
 from clob_server.settlement.coordinator import SettlementCoordinator
 from clob_server.settlement.markets import MarketConditions
-from clob_server.settlement.operations import Operations
+from clob_server.settlement.operations import ChainContext, Operations
 from clob_server.telemetry.metrics import Metrics
 
 _LOG: Final = logging.getLogger("clob_server")
 
 
 class Service(Server):
-    """A server without its sockets. Nothing below this module imports it.
-
-    Args:
-        settings: its settings.
-        clock_ms: returns the time, Unix milliseconds.
-    """
+    """A server without its sockets. Nothing below this module imports it."""
 
     def __init__(self, settings: Settings, clock_ms: Callable[[], int] = wall_clock_ms) -> None:
         self.settings: Settings = settings
@@ -102,10 +97,7 @@ class Service(Server):
             self.sequencer.subscribe(self.settlement.on_batch)
         run = asyncio.create_task(self.sequencer.run())
         run.add_done_callback(self._on_run_ended)
-        self._tasks = [
-            run,
-            asyncio.create_task(expire_orders(self.sequencer, self.clock_ms)),
-        ]
+        self._tasks = [run, asyncio.create_task(expire_orders(self.sequencer, self.clock_ms))]
         await self.history.start(self.sequencer)
         await self.chain.wait_for_url()
         self.lifecycle.phase = Phase.READY
@@ -113,30 +105,25 @@ class Service(Server):
 
     def _build_core(self, log: SqliteLog, event_hash: bytes) -> None:
         """Build authentication, the sequencer, and the readers of the state."""
-        settings, state = self.settings, self.state
-        limiter = RateLimiter(
-            state, secret(self.folder, IDS), self.clock_ms, is_on=settings.rate_limits
-        )
-        tokens = tokens_of(settings, self.folder, self.clock_ms)
-        self.guard: Guard = Guard(
-            state.registry, settings.environment, limiter, tokens, self.clock_ms
-        )
+        settings, state, clock_ms = self.settings, self.state, self.clock_ms
+        limiter = RateLimiter(state, secret(self.folder, IDS), clock_ms, is_on=settings.rate_limits)
+        tokens = tokens_of(settings, self.folder, clock_ms)
+        self.guard: Guard = Guard(state.registry, settings.environment, limiter, tokens, clock_ms)
         self._open_market = AutoOpening(state, settings.markets_max)
         self.sequencer: Sequencer = Sequencer(
             log,
             state,
-            self.clock_ms,
+            clock_ms,
             ids=self.ids,
             event_hash=event_hash,
             charges=limiter.take_charges,
             open_market=self._open_market if settings.is_test else None,
             on_commit=self.metrics.commit_seconds.observe,
         )
-        self.feed: Feed = Feed(settings, self.guard, self.clock_ms, self.metrics)
+        self.feed: Feed = Feed(settings, self.guard, clock_ms, self.metrics)
         self.books: BookCache = BookCache(state)
 
     def _build_orders(self) -> None:
-        """Build the parts that place, find and cancel orders."""
         self.lookup: OrderLookup = OrderLookup(self.state, self.history)
         self.placement: OrderPlacement = OrderPlacement(
             self.settings,
@@ -152,20 +139,16 @@ class Service(Server):
         self.cancels: OrderCancels = OrderCancels(
             self.sequencer, self.lookup, self.guard, self.domain, self.clock_ms
         )
-        self.batches: OrderBatches = OrderBatches(
-            self.sequencer, self.ids, self.guard, self.lookup, self.placement, self.cancels
-        )
+        self.batches: OrderBatches = OrderBatches(self.sequencer, self.placement, self.cancels)
         self.preview: OrderPreview = OrderPreview(self.placement, self._open_market, self.clock_ms)
 
     def _build_settlement(self) -> None:
-        """Build the parts that use the chain."""
-        chain, metrics, clock_ms = self.chain, self.metrics, self.clock_ms
-        settings, sequencer = self.settings, self.sequencer
-        self.operations: Operations = Operations(settings, clock_ms, sequencer, chain, metrics)
-        self.conditions: MarketConditions = MarketConditions(clock_ms, self.state, chain, metrics)
-        self.settlement: SettlementCoordinator = SettlementCoordinator(
-            settings, clock_ms, sequencer, chain, metrics, self.conditions
+        context = ChainContext(
+            self.settings, self.clock_ms, self.sequencer, self.chain, self.metrics
         )
+        self.operations: Operations = Operations(context)
+        self.conditions: MarketConditions = MarketConditions(context)
+        self.settlement: SettlementCoordinator = SettlementCoordinator(context, self.conditions)
         self.chain.on_update = self.settlement.inbox.receive
 
     def drain(self) -> None:

@@ -24,7 +24,6 @@ class OrderOptions(msgspec.Struct, frozen=True, gc=False):
     """Options of an order."""
 
     market: str
-    """Market id."""
     time_in_force: TimeInForce = TimeInForce.GTC
     """Handling of the size that does not trade immediately."""
     post_only: bool = False
@@ -32,70 +31,49 @@ class OrderOptions(msgspec.Struct, frozen=True, gc=False):
     self_trade: SelfTrade | None = None
     """Self-trade policy; None for the market's."""
     client_id: str | None = None
-    """Client order id."""
     deadline_ms: int | None = None
     """Reject the order after this Unix millisecond."""
 
 
 def read_options(body: Mapping[str, Any]) -> OrderOptions:
-    """Parse the options of an order; ``null`` counts as absent.
-
-    The fields are ``marketId``, ``timeInForce``, ``postOnly``, ``selfTrade``, ``clientOrderId`` and
-    ``deadlineMs``.
+    """Parse ``marketId`` and the :data:`OPTIONAL` options; ``null`` counts as absent.
 
     Raises:
         ApiError: INVALID_FIELD, for the first invalid field.
     """
-    market = market_id(body.get("marketId"))
+    get, market = body.get, market_id(body.get("marketId"))
     if OPTIONAL.isdisjoint(body):  # most orders
         return OrderOptions(market)
-    time_in_force = body.get("timeInForce")
-    post_only = body.get("postOnly")
-    self_trade = body.get("selfTrade")
-    client_id = body.get("clientOrderId")
-    deadline_ms = body.get("deadlineMs")
-    tif = TimeInForce.GTC
-    if time_in_force is not None:
-        tif = word("timeInForce", time_in_force, TimeInForce)
+    tif = word("timeInForce", get("timeInForce"), TimeInForce) or TimeInForce.GTC
+    post_only, client_id, deadline_ms = get("postOnly"), get("clientOrderId"), get("deadlineMs")
     if post_only is not None and type(post_only) is not bool:
         raise wrong("postOnly", "must be true or false", post_only)
-    policy = None if self_trade is None else word("selfTrade", self_trade, SelfTrade)
-    if client_id is not None and (type(client_id) is not str or not is_client_id(client_id)):
-        raise wrong(
-            "clientOrderId", f"must be 1 to {CLIENT_ID_MAX} printable characters", client_id
-        )
-    if deadline_ms is not None and (
-        type(deadline_ms) is not int or not 0 <= deadline_ms <= TIME_MAX
-    ):
+    policy = word("selfTrade", get("selfTrade"), SelfTrade)
+    if client_id is not None and not is_client_id(client_id):
+        rule = f"must be 1 to {CLIENT_ID_MAX} printable characters"
+        raise wrong("clientOrderId", rule, client_id)
+    is_int = type(deadline_ms) is int
+    if deadline_ms is not None and not (is_int and 0 <= deadline_ms <= TIME_MAX):
         raise wrong("deadlineMs", "must be Unix milliseconds, an integer", deadline_ms)
-    return OrderOptions(
-        market=market,
-        time_in_force=tif,
-        post_only=bool(post_only),
-        self_trade=policy,
-        client_id=client_id,
-        deadline_ms=deadline_ms,
-    )
+    return OrderOptions(market, tif, bool(post_only), policy, client_id, deadline_ms)
 
 
 def market_id(value: object) -> str:
-    """Parse a market id.
-
-    Raises:
-        ApiError: INVALID_FIELD, not 1 to 64 characters of ``[A-Za-z0-9._:-]`` (decision 25).
-    """
+    """Parse a market id: 1 to 64 characters of ``[A-Za-z0-9._:-]`` (decision 25)."""
     if type(value) is str and 0 < len(value) <= MARKET_ID_MAX and _MARKET_ID.issuperset(value):
         return value
     raise wrong("marketId", f"must be 1 to {MARKET_ID_MAX} of A-Z a-z 0-9 . _ : -", value)
 
 
-def is_client_id(text: str) -> bool:
-    """Return whether a text is a valid client order id."""
-    return 0 < len(text) <= CLIENT_ID_MAX and text.isprintable()
+def is_client_id(value: object) -> bool:
+    """Return whether a value is a valid client order id."""
+    return type(value) is str and 0 < len(value) <= CLIENT_ID_MAX and value.isprintable()
 
 
-def word(path: str, value: object, kind: type[_Word]) -> _Word:
-    """Parse a member of an enumeration."""
+def word(path: str, value: object, kind: type[_Word]) -> _Word | None:
+    """Parse a member of an enumeration; None counts as absent."""
+    if value is None:
+        return None
     if type(value) is str and value in kind.__members__:
         return kind[value]
     raise wrong(path, f"must be one of {', '.join(kind.__members__)}", value)

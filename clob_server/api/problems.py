@@ -21,9 +21,7 @@ class ProblemType(NamedTuple):
     """Properties shared by all problems of one code."""
 
     status: int
-    """HTTP status."""
     title: str
-    """A short description for people."""
     retryable: bool = False
     """Whether the same request may succeed later."""
 
@@ -132,7 +130,6 @@ PROBLEMS: Final[Mapping[str, ProblemType]] = {
 """Status and title of every code, in order of precedence."""
 
 CONTENT_TYPE: Final = b"application/problem+json"
-"""Content type of a problem."""
 RETRY_AFTER_S: Final = b"1"
 """``Retry-After`` of a retryable 503 that does not set its own."""
 
@@ -194,18 +191,14 @@ class ApiError(ClobError):
         super().__init__(detail)
         self.code = code
         self.faults: Sequence[Fault] = tuple(faults)
-        """Invalid fields."""
         self.headers = headers
-        """Additional headers of the response."""
         self.more: Mapping[str, Any] = more or {}
-        """Additional fields of the body."""
 
 
 class Problem(NamedTuple):
     """An encoded error response."""
 
     status: int
-    """HTTP status."""
     headers: Headers
     """Headers, without content type and length."""
     body: bytes
@@ -213,12 +206,7 @@ class Problem(NamedTuple):
 
 
 def problem_of(error: ClobError, request_id: str = "") -> Problem:
-    """Return the response to a rejected request.
-
-    Args:
-        error: the reason; a code that is not in :data:`PROBLEMS` becomes INTERNAL.
-        request_id: the id of the request.
-    """
+    """Return the response to a rejected request; a code not in :data:`PROBLEMS` is INTERNAL."""
     content, headers = content_of(error, request_id)
     return Problem(content["status"], headers, _ENCODER.encode(content))
 

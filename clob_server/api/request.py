@@ -23,7 +23,6 @@ closed and nothing was written."""
 REPLY: Final = "clob.reply"
 """The key in ``scope["extensions"]`` of the :data:`SendReply` of a request."""
 JSON: Final = b"application/json"
-"""The content type of a reply unless it names another."""
 CLOSE: Final[Headers] = ((b"connection", b"close"),)
 """The header that closes the connection after the reply."""
 REQUEST_ID_MAX: Final = 64
@@ -64,26 +63,12 @@ class RequestIds:
 
 
 class ApiRequest:
-    """One HTTP request.
-
-    Args:
-        route: the name of the route that it matched.
-        scope: its ASGI scope.
-        request_ids: names the request unless it has a valid ``X-Request-Id``.
-    """
+    """One HTTP request; without a valid ``X-Request-Id`` it gets a new id."""
 
     __slots__ = (
-        "address",
-        "body",
-        "headers",
-        "key",
-        "params",
-        "request_id",
-        "route",
-        "scope",
-        "send_reply",
+        "address", "body", "headers", "key", "params", "request_id", "route", "scope", "send_reply",
         "started_s",
-    )
+    )  # fmt: skip
 
     def __init__(self, route: str, scope: Scope, request_ids: RequestIds) -> None:
         self.started_s: float = time.perf_counter()
@@ -96,7 +81,6 @@ class ApiRequest:
         self.headers: dict[bytes, bytes] = dict(scope["headers"])
         """The headers by lower-case name; the last one wins where a name is repeated."""
         self.params: dict[str, str] = scope.get("path_params") or {}
-        """The parameters in the path."""
         self.key: Any = None
         """The API key that was sent, after it was checked; None without one."""
         self.body: bytes = b""
@@ -117,7 +101,13 @@ class ApiRequest:
             ApiError: INVALID_FIELD, it is not percent-encoded UTF-8.
         """
         raw: bytes = self.scope["query_string"]
-        return read_query(raw) if raw else {}
+        if not raw:
+            return {}
+        try:
+            pairs = parse_qsl(raw.decode("ascii"), keep_blank_values=True, errors="strict")
+        except (UnicodeDecodeError, ValueError):
+            raise ApiError("INVALID_FIELD", "the query must be percent-encoded UTF-8") from None
+        return dict(reversed(pairs))
 
     def json(self) -> Any:
         """Decode the body as JSON.
@@ -127,11 +117,9 @@ class ApiRequest:
         """
         content_type = self.headers.get(b"content-type", JSON)
         if content_type != JSON and content_type.partition(b";")[0].strip().lower() != JSON:
-            raise ApiError(
-                "UNSUPPORTED_MEDIA_TYPE",
-                f"Content-Type must be application/json; got "
-                f"{content_type.decode('latin-1')!r:.99}",
-            )
+            received = f"{content_type.decode('latin-1')!r:.99}"
+            rule = f"Content-Type must be application/json; got {received}"
+            raise ApiError("UNSUPPORTED_MEDIA_TYPE", rule)
         try:
             return msgspec.json.decode(self.body)
         except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
@@ -147,22 +135,6 @@ class ApiRequest:
         if type(content) is not dict:
             raise ApiError("INVALID_FIELD", "the body must be a JSON object")
         return content
-
-
-def read_query(raw: bytes) -> dict[str, str]:
-    """Decode a query string; the first value wins where a name is repeated.
-
-    Raises:
-        ApiError: INVALID_FIELD, it is not percent-encoded UTF-8.
-    """
-    try:
-        pairs = parse_qsl(raw.decode("ascii"), keep_blank_values=True, errors="strict")
-    except (UnicodeDecodeError, ValueError):
-        raise ApiError("INVALID_FIELD", "the query must be percent-encoded UTF-8") from None
-    query: dict[str, str] = {}
-    for name, value in pairs:
-        query.setdefault(name, value)
-    return query
 
 
 def is_request_id(text: bytes) -> bool:

@@ -58,10 +58,6 @@ def find_key(sent: bytes, keys: Mapping[str, ApiKey]) -> ApiKey | None:
     """Return the stored key that matches a sent one, active or not, or None.
 
     Takes the same steps whether the id exists or not, and compares in constant time.
-
-    Args:
-        sent: the whole key.
-        keys: stored keys by id.
     """
     if len(sent) != _LENGTH:
         return None
@@ -72,11 +68,6 @@ def find_key(sent: bytes, keys: Mapping[str, ApiKey]) -> ApiKey | None:
 
 def secret(folder: Path, name: str, num_bytes: int = KEY_BYTES) -> bytes:
     """Read a secret file, generating it and syncing it to disk if it does not exist.
-
-    Args:
-        folder: the data folder.
-        name: the file name.
-        num_bytes: the length of the secret.
 
     Raises:
         OSError: the file can neither be read nor created.

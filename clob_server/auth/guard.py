@@ -32,15 +32,7 @@ _CHECKED_BY_THE_ROUTE: Final = {Needs.KEY_OF_MAKER, Needs.SIGNATURE_OR_KEY}
 
 
 class Guard:
-    """Admits or rejects requests.
-
-    Args:
-        registry: has the API keys.
-        environment: ``test`` or ``production``.
-        limiter: counts requests.
-        tokens: verifies the tokens of operators.
-        clock_ms: returns the time, Unix milliseconds.
-    """
+    """Admits or rejects requests."""
 
     def __init__(
         self,
@@ -88,9 +80,6 @@ class Guard:
 
     def key_of(self, headers: Mapping[bytes, bytes]) -> ApiKey | None:
         """Return the active key that a request or a handshake was sent with; None without one.
-
-        Args:
-            headers: by lower-case name.
 
         Raises:
             ApiError: INVALID_API_KEY, the key is unknown, deactivated, or of the other environment.
@@ -162,10 +151,6 @@ class Guard:
     def may_act_for(self, call: ApiRequest, maker: str) -> None:
         """Check that a request without the maker's signature may act for it.
 
-        Args:
-            call: the request; its route has the rule.
-            maker: the maker, as EIP-55 writes it.
-
         Raises:
             ApiError: API_KEY_REQUIRED, SCOPE_MISSING, MAKER_NOT_ALLOWED.
         """
@@ -173,11 +158,6 @@ class Guard:
 
     def may_follow(self, key: ApiKey | None, channel: str, maker: str) -> None:
         """Check that a WebSocket may subscribe to a channel of a maker.
-
-        Args:
-            key: the key of the handshake.
-            channel: the channel.
-            maker: the maker, as EIP-55 writes it.
 
         Raises:
             ApiError: API_KEY_REQUIRED, SCOPE_MISSING, MAKER_NOT_ALLOWED.

@@ -74,12 +74,6 @@ class RateLimiter:
     ) -> None:
         """Count a request against a budget, and the order that it creates.
 
-        Args:
-            key: the API key of the request; None charges the address.
-            address: the address of the request.
-            budget: the budget to charge.
-            creates_order: whether to charge one created order as well.
-
         Raises:
             ApiError: RATE_LIMITED.
         """
@@ -123,11 +117,7 @@ class RateLimiter:
             uncharged.popleft()
 
     def take_charges(self, now_ms: int) -> Sequence[OrderCharge]:
-        """Return the command that logs the orders charged since the last call, if there are any.
-
-        Args:
-            now_ms: the time of the command, Unix milliseconds.
-        """
+        """Return the command that logs the orders charged since the last call, if there are any."""
         if not self._uncharged:
             return ()
         oldest = self._tick_ms() - MINUTE_MS
@@ -146,11 +136,7 @@ class RateLimiter:
 
 
 class Windows:
-    """Usage of each payer within the last minute.
-
-    Args:
-        payers_max: the maximum number of payers; beyond it the least recent one is evicted.
-    """
+    """Usage of each payer within the last minute; the least recent payers are evicted."""
 
     def __init__(self, payers_max: int = PAYERS_MAX) -> None:
         self._payers_max = payers_max
@@ -210,12 +196,7 @@ class Windows:
 
 
 def payer_of(secret: bytes, name: str) -> bytes:
-    """Return the name of a payer, which cannot be reversed without the secret.
-
-    Args:
-        secret: at most 64 bytes.
-        name: the id of a key, or the :func:`network` of an address.
-    """
+    """Return the name of a payer, which cannot be reversed without the secret."""
     digest = hashlib.blake2b(name.encode(), key=secret, person=b"payer", digest_size=PAYER_BYTES)
     return digest.digest()
 
@@ -234,16 +215,7 @@ def network(address: str) -> str:
 
 
 def exceeded(name: str, count: int, limit: int, left: int, wait_ms: int, clock_ms: int) -> ApiError:
-    """Return the rejection of a request beyond a limit, with the headers that say when to retry.
-
-    Args:
-        name: ``requests``, ``orders`` or ``cancels``.
-        count: the requested amount.
-        limit: the maximum per minute.
-        left: the amount left.
-        wait_ms: milliseconds until the same request is accepted.
-        clock_ms: the time, Unix milliseconds.
-    """
+    """Return the rejection of a request beyond a limit, with the headers that say when to retry."""
     wait_s = -(-wait_ms // 1000)
     reset_s = -(-(clock_ms + wait_ms) // 1000)
     return ApiError(

@@ -45,13 +45,7 @@ class Claims(NamedTuple):
 
 
 class TokenVerifier:
-    """Verifies tokens and caches the result.
-
-    Args:
-        key: the secret, or the public key.
-        algorithm: the only accepted algorithm.
-        clock_ms: returns the time, Unix milliseconds.
-    """
+    """Verifies tokens and caches the result."""
 
     def __init__(self, key: Any, algorithm: str, clock_ms: Callable[[], int]) -> None:
         self._key = key
@@ -134,15 +128,7 @@ def public_key(file: str) -> tuple[RSAPublicKey | EllipticCurvePublicKey, str]:
 
 
 def mint(key: bytes, sub: str, scope: str, now_s: int, ttl_s: int = TTL_S) -> str:
-    """Return a new token, signed with HS256.
-
-    Args:
-        key: the secret.
-        sub: the operator.
-        scope: scopes separated by spaces.
-        now_s: the time, Unix seconds.
-        ttl_s: the lifetime, seconds.
-    """
+    """Return a new token, signed with HS256."""
     claims = {"sub": sub, "scope": scope, "iat": now_s, "exp": now_s + ttl_s}
     return jwt.encode(claims, key, algorithm="HS256")
 

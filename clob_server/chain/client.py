@@ -8,12 +8,14 @@ import asyncio
 import enum
 import logging
 from collections.abc import Awaitable, Callable
+from functools import partial
 from pathlib import Path
 from typing import Final, NoReturn
 
 import msgspec
 
 from clob_server.api.problems import ApiError
+from clob_server.chain import messages
 from clob_server.chain.config import (
     LOOPBACK,
     OUTBOX_FOLDER,
@@ -26,20 +28,6 @@ from clob_server.chain.config import (
     wait_for_port,
 )
 from clob_server.chain.events import ChainUpdate
-from clob_server.chain.messages import (
-    AnyServerMessage,
-    AnyWorkerMessage,
-    Config,
-    Contracts,
-    MissingOperations,
-    OperationDone,
-    OperationFailed,
-    OperationList,
-    WorkerReady,
-    WorkerState,
-    decode_worker_message,
-    encode,
-)
 from clob_server.chain.subprocess import ManagedProcess
 from clob_server.chain.worker_client import WorkerClient
 from clob_server.log.files import make_folder
@@ -88,7 +76,7 @@ class ChainClient:
         folder: Path,
         *,
         on_ready: Callable[[], Awaitable[None]],
-        on_end: Callable[[OperationDone | OperationFailed], None],
+        on_end: Callable[[messages.OperationDone | messages.OperationFailed], None],
     ) -> None:
         self.is_configured: Final[bool] = settings.chain_source != NO_CHAIN
         """Whether a chain is configured."""
@@ -98,7 +86,7 @@ class ChainClient:
         """Addresses of the contracts; None until they are known."""
         self.rpc_url: str = ""
         """URL of the embedded chain; empty for any other chain or none."""
-        self.state: WorkerState | None = None
+        self.state: messages.WorkerState | None = None
         """Last state that the worker reported; None without a worker."""
         self.is_open: bool = False
         """Whether the worker is ready and ``on_ready`` has completed."""
@@ -120,7 +108,7 @@ class ChainClient:
             command=self._node_command,
             on_start=lambda: None,
             on_line=self._on_node_line,
-            on_exit=lambda reason, pause_s: self._note_exit("embedded chain", reason, pause_s),
+            on_exit=partial(self._note_exit, "embedded chain"),
         )
         self._worker_process: Final = ManagedProcess(
             "chain worker",
@@ -154,11 +142,7 @@ class ChainClient:
             await self._has_url.wait()
 
     async def close(self, wait_s: float) -> None:
-        """Stop both processes; the next worker continues pending operations.
-
-        Args:
-            wait_s: time limit, seconds.
-        """
+        """Stop both processes within ``wait_s``; the next worker continues pending operations."""
         self.is_open = False
         if self._opening is not None:
             self._opening.cancel()
@@ -186,7 +170,15 @@ class ChainClient:
         """Description of the problem; empty if there is none."""
         if self._missing:
             return self._missing
-        return (self.state.detail if self.state is not None else "") or self._problem
+        reported = "" if self.state is None else self.state.detail
+        return reported or self._problem
+
+    @property
+    def shown_url(self) -> str:
+        """URL of the node without credentials, path and query; empty without a chain."""
+        if self.rpc_url or not self.is_configured or self._missing:
+            return self.rpc_url
+        return redacted_url(self._settings.chain_source)
 
     @property
     def num_deaths(self) -> int:
@@ -194,11 +186,7 @@ class ChainClient:
         return self._node_process.num_deaths + self._worker_process.num_deaths
 
     def check_configured(self) -> None:
-        """Reject a request that needs a chain if none is configured.
-
-        Raises:
-            ApiError: CHAIN_NOT_CONFIGURED.
-        """
+        """Reject a request that needs a chain with CHAIN_NOT_CONFIGURED if there is none."""
         if not self.is_configured:
             raise ApiError(
                 "CHAIN_NOT_CONFIGURED", "this server runs without a chain (--chain none)"
@@ -215,7 +203,6 @@ class ChainClient:
             self._raise_unavailable()
 
     def _raise_unavailable(self) -> NoReturn:
-        """Raise CHAIN_UNAVAILABLE with the stage and the problem."""
         detail = self.detail
         message = f"the chain is {self.stage.value}{f': {detail}' if detail else ''}"
         raise ApiError("CHAIN_UNAVAILABLE", message)
@@ -226,34 +213,30 @@ class ChainClient:
         if self.state is None:
             self._raise_unavailable()
 
-    def _send(self, message: AnyServerMessage) -> None:
-        """Send a message to the worker."""
-        self._worker_process.send(encode(message))
+    def _send(self, message: messages.AnyServerMessage) -> None:
+        self._worker_process.send(messages.encode(message))
 
     # ----- messages of the worker ----------------------------------------------------------------
 
     def _on_worker_line(self, line: bytes) -> None:
-        """Decode and handle a line of the worker."""
         try:
-            message = decode_worker_message(line)
+            message = messages.decode_worker_message(line)
         except msgspec.MsgspecError:
             _LOG.exception("invalid message from the chain worker")
             return
-        self._on_message(message)
+        match message:
+            case messages.WorkerState():
+                self._on_state(message)
+            case messages.WorkerReady():
+                self._on_worker_ready(message)
+            case messages.OperationList() | messages.MissingOperations():
+                self.worker.on_answer(message)
+            case ChainUpdate():
+                self.on_update(message)
+            case _:
+                self.worker.on_operation(message)
 
-    def _on_message(self, message: AnyWorkerMessage) -> None:
-        if isinstance(message, WorkerState):
-            self._on_state(message)
-        elif isinstance(message, WorkerReady):
-            self._on_worker_ready(message)
-        elif isinstance(message, OperationList | MissingOperations):
-            self.worker.on_answer(message)
-        elif isinstance(message, ChainUpdate):
-            self.on_update(message)
-        else:
-            self.worker.on_operation(message)
-
-    def _on_state(self, state: WorkerState) -> None:
+    def _on_state(self, state: messages.WorkerState) -> None:
         """Store the state and log changes of reachability and foreign transactions."""
         before, self.state = self.state, state
         self.operator = state.operator
@@ -268,10 +251,10 @@ class ChainClient:
             more = {"nonces": state.num_foreign, "operator": state.operator}
             _LOG.warning("another sender uses the operator's key", extra=more)
 
-    def _on_worker_ready(self, ready: WorkerReady) -> None:
+    def _on_worker_ready(self, ready: messages.WorkerReady) -> None:
         """Store the addresses, then run ``on_ready`` and open."""
         self.operator = ready.operator
-        self.addresses = Addresses(**msgspec.structs.asdict(ready.addresses))
+        self.addresses = ready.addresses
         self._worker_process.reset_pause()
         self._opening = asyncio.create_task(self._open())
 
@@ -320,7 +303,6 @@ class ChainClient:
         return [WORKER, await self._make_folder(OUTBOX_FOLDER)]
 
     async def _make_folder(self, name: str) -> str:
-        """Return a folder within the data folder; create it if it is missing."""
         folder = self._folder / name
         await asyncio.to_thread(make_folder, folder)
         return str(folder)
@@ -332,25 +314,21 @@ class ChainClient:
         url = self._sent_url if embedded else settings.chain_source
         if not url:
             return
-        addresses = contracts_of(settings)
-        self._send(
-            Config(
-                url=url,
-                chain_id=settings.chain_id,
-                operator_key=operator_key(settings),
-                addresses=None
-                if embedded or addresses is None
-                else Contracts(**msgspec.structs.asdict(addresses)),
-                exchange=settings.domain.verifying_contract or "",
-                domain_name=settings.eip712_name,
-                domain_version=settings.eip712_version,
-                deploy=settings.is_test,
-                from_block=settings.chain_from_block,
-                confirmations=settings.chain_confirmations,
-                gas_gift_wei=str(GAS_GIFT_WEI if embedded else 0),
-                bump_after_s=settings.chain_bump_after_s,
-            )
+        config = messages.Config(
+            url=url,
+            chain_id=settings.chain_id,
+            operator_key=operator_key(settings),
+            addresses=None if embedded else contracts_of(settings),
+            exchange=settings.domain.verifying_contract or "",
+            domain_name=settings.eip712_name,
+            domain_version=settings.eip712_version,
+            deploy=settings.is_test,
+            from_block=settings.chain_from_block,
+            confirmations=settings.chain_confirmations,
+            gas_gift_wei=str(GAS_GIFT_WEI if embedded else 0),
+            bump_after_s=settings.chain_bump_after_s,
         )
+        self._send(config)
 
     def _on_worker_exit(self, reason: str, pause_s: float) -> None:
         """Close the chain until the next worker is ready."""
@@ -361,13 +339,5 @@ class ChainClient:
         self.worker.fail_queries("the chain worker exited")
 
     def _note_exit(self, name: str, reason: str, pause_s: float) -> None:
-        """Record and log the exit of a process."""
         self._problem = f"the {name} exited ({reason}) and is being restarted"
         _LOG.error("the %s exited", name, extra={"reason": reason, "again_s": pause_s})
-
-    @property
-    def shown_url(self) -> str:
-        """URL of the node without credentials, path and query; empty without a chain."""
-        if self.rpc_url or not self.is_configured or self._missing:
-            return self.rpc_url
-        return redacted_url(self._settings.chain_source)

@@ -41,14 +41,6 @@ def deployed_by(operator: str, first_nonce: int = 0) -> Addresses:
     """Compute the addresses if one account deploys the contracts with consecutive nonces.
 
     The order is ConditionalTokens, TestDollar, WrappedCollateral. The exchange is not included.
-
-    Args:
-        operator: address of the account.
-        first_nonce: nonce of the first deployment.
-
-    Raises:
-        InvalidAddressError: the operator is not an address.
-        ValueError: the nonce is negative.
     """
     tokens, stablecoin, collateral = (
         create_address(operator, first_nonce + place) for place in range(3)
@@ -131,10 +123,9 @@ def _check_without_node(settings: Settings, source: str, contracts: list[str]) -
 
 
 def contracts_of(settings: Settings) -> Addresses | None:
-    """Return the addresses known from the settings, without the exchange.
+    """Return the addresses in the settings, None if the worker has to find the contracts.
 
-    The worker reports the exchange once it has checked it. The result is None if the worker has to
-    find the contracts.
+    The exchange is not included: the worker reports it once it has checked it.
 
     Raises:
         SettingsError: a setting is not an address.
@@ -187,11 +178,7 @@ def missing_package(settings: Settings) -> str:
 
 
 def free_port(wanted: int) -> int:
-    """Return a free loopback port.
-
-    Args:
-        wanted: the port to use if it is free; 0 for any.
-    """
+    """Return a loopback port: the wanted one if it is free, else another; 0 for any."""
     for candidate in (wanted, 0):
         with socket.socket() as listener:
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -199,18 +186,12 @@ def free_port(wanted: int) -> int:
                 listener.bind((LOOPBACK, candidate))
             except OSError:
                 continue
-            port: int = listener.getsockname()[1]
-            return port
+            return int(listener.getsockname()[1])
     raise OSError("no free loopback port")
 
 
 def wait_for_port(wanted: int, wait_s: float) -> int:
-    """Return a loopback port: the wanted one if it becomes free in time, else another.
-
-    Args:
-        wanted: the wanted port; 0 for any.
-        wait_s: time limit, seconds.
-    """
+    """Like :func:`free_port`, but wait until the wanted port becomes free, at most ``wait_s``."""
     end_s = time.monotonic() + wait_s
     while (port := free_port(wanted)) != wanted != 0 and time.monotonic() < end_s:
         time.sleep(PORT_EVERY_S)

@@ -2,7 +2,7 @@
 
 The server sends :class:`StartWatching` once; the worker then reports, in block order, each block
 that has something relevant. A reported balance is absolute (the balance after that block), so
-receiving it twice is harmless.
+receiving it twice is harmless. Token ids and nonces are decimal digits.
 """
 
 from typing import Literal, TypeAlias
@@ -17,18 +17,14 @@ PermissionKind: TypeAlias = Literal["delegate", "gasless", "payer", "payee"]
 ``payee``: a wallet is paid for the owner, a maker."""
 
 
-class ServerMessage(Struct, frozen=True, kw_only=True, tag_field="type", tag=str.lower):
-    """Base of the messages from the server to the worker."""
-
-
-class WorkerMessage(Struct, frozen=True, kw_only=True, tag_field="type", tag=str.lower):
-    """Base of the messages from the worker to the server."""
+class PipeMessage(Struct, frozen=True, kw_only=True, tag_field="type", tag=str.lower):
+    """Base of the messages between the server and the worker."""
 
 
 # ----- from the server to the worker ---------------------------------------------------------
 
 
-class StartWatching(ServerMessage, frozen=True, kw_only=True):
+class StartWatching(PipeMessage, frozen=True, kw_only=True):
     """Report events after a block; sent once to each worker, after ``WorkerReady``.
 
     The first update is complete: it names every non-empty account of the wallets.
@@ -41,7 +37,7 @@ class StartWatching(ServerMessage, frozen=True, kw_only=True):
     wallets: list[str]
     """Wallets that have approved or permitted something to the exchange contract so far."""
     tokens: list[str]
-    """Outcome tokens to watch, decimal digits."""
+    """Outcome tokens to watch."""
     permissions: list[tuple[PermissionKind, str, str]] = msgspec.field(default_factory=list)
     """Known permissions: kind, owner, other address. They are read again if the chain was
     reorganised in the meantime."""
@@ -49,11 +45,10 @@ class StartWatching(ServerMessage, frozen=True, kw_only=True):
     """Whether the lists continue in another message of this type."""
 
 
-class WatchTokens(ServerMessage, frozen=True, kw_only=True):
+class WatchTokens(PipeMessage, frozen=True, kw_only=True):
     """Watch additional outcome tokens."""
 
     tokens: list[str]
-    """Token ids, decimal digits."""
 
 
 # ----- from the worker to the server ---------------------------------------------------------
@@ -65,7 +60,6 @@ class SettlementResult(Struct, frozen=True, kw_only=True):
     trade_id: str
     """Trade id on the chain, decimal digits."""
     tx: str
-    """Transaction hash."""
     error: str | None = None
     """Reason of the failure; None if the fill was settled."""
     responsible: tuple[str, ...] = ()
@@ -76,7 +70,6 @@ class WalletHolding(Struct, frozen=True, kw_only=True):
     """Amount that the exchange contract can take from a wallet."""
 
     wallet: str
-    """Address of the wallet."""
     asset: str
     """Address of the collateral, or an outcome token in decimal digits."""
     amount: str
@@ -87,11 +80,9 @@ class Permission(Struct, frozen=True, kw_only=True):
     """A permission that was set or revoked."""
 
     kind: PermissionKind
-    """Kind of permission."""
     owner: str
-    """Address that gives the permission."""
     other: str
-    """Address that receives it; the owner itself for kinds without one."""
+    """Address that receives the permission; the owner itself for kinds without one."""
     allowed: bool
     """Whether it is set. A revocation counts here at once, on the chain after a delay."""
 
@@ -100,18 +91,15 @@ class NonceRaised(Struct, frozen=True, kw_only=True):
     """A maker raised its minimum nonce."""
 
     maker: str
-    """Address of the maker."""
     nonce: str
-    """Lowest nonce valid for its orders, decimal digits."""
+    """Lowest nonce valid for its orders."""
 
 
-class ChainUpdate(WorkerMessage, frozen=True, kw_only=True):
+class ChainUpdate(PipeMessage, frozen=True, kw_only=True):
     """Events up to a block, since the previous update."""
 
     block: int
-    """Number of the block."""
     hash: str
-    """Hash of the block."""
     whole: bool = False
     """Whether accounts that are not named are empty: true for the first update and after a
     reorganisation that removed reported blocks."""
@@ -124,7 +112,6 @@ class ChainUpdate(WorkerMessage, frozen=True, kw_only=True):
     permissions: tuple[Permission, ...] = ()
     """Permissions set or revoked, in chain order."""
     raised: tuple[NonceRaised, ...] = ()
-    """Raised nonces."""
     cancelled: tuple[str, ...] = ()
     """Hashes of orders that their makers cancelled on the chain."""
     more: bool = False

@@ -4,23 +4,20 @@ The worker's first line of input is a :class:`Config`. Amounts are decimal strin
 milliseconds, addresses are EIP-55, hashes are ``0x`` and lower-case hex. This module needs no chain
 library.
 
-The server chooses the id of an operation. Every message about an operation is answered with
+The server chooses the ``id`` of an operation. Every message about an operation is answered with
 :class:`OperationPending`, :class:`OperationDone`, :class:`OperationFailed`,
 :class:`OperationRejected` or :class:`OperationUnknown`. The worker also sends the end of each
-operation unasked, including after a restart.
+operation unasked, including after a restart. Other requests have a number, ``request``, which their
+answer repeats.
 """
 
+from collections.abc import Callable
 from typing import Final, Literal, TypeAlias
 
 import msgspec
 
-from clob_server.chain.events import (
-    ChainUpdate,
-    ServerMessage,
-    StartWatching,
-    WatchTokens,
-    WorkerMessage,
-)
+from clob_server.chain.config import Addresses
+from clob_server.chain.events import ChainUpdate, PipeMessage, StartWatching, WatchTokens
 from clob_server.chain.operation_bodies import AnyBody, Struct
 
 LINE_BYTES_MAX: Final = 1 << 20
@@ -39,20 +36,7 @@ the operation waits for :class:`RetryOperation`."""
 # ----- from the server to the worker ---------------------------------------------------------
 
 
-class Contracts(Struct, frozen=True, kw_only=True):
-    """Addresses of the contracts."""
-
-    stablecoin: str
-    """Test stablecoin."""
-    collateral: str
-    """Wrapped stablecoin that backs the outcome tokens."""
-    conditional_tokens: str
-    """ConditionalTokens, the contract of the outcome tokens."""
-    exchange: str = ""
-    """Exchange contract; empty if trades do not settle."""
-
-
-class Config(ServerMessage, frozen=True, kw_only=True):
+class Config(PipeMessage, frozen=True, kw_only=True):
     """The first message: node, operator key, contracts. The key is sent only here."""
 
     url: str
@@ -61,16 +45,15 @@ class Config(ServerMessage, frozen=True, kw_only=True):
     """Expected chain id of the node."""
     operator_key: str
     """Private key of the operator, 32 bytes in hex."""
-    addresses: Contracts | None = None
+    addresses: Addresses | None = None
     """Addresses of the contracts, without the exchange; None to find or deploy them at the
     operator's first nonces."""
     exchange: str = ""
     """Address of the exchange contract, which is the verifying contract of signed orders; empty if
     there is none."""
     domain_name: str = "clob"
-    """Name in the EIP-712 domain of orders."""
     domain_version: str = "1"
-    """Version in the EIP-712 domain of orders."""
+    """Name and version in the EIP-712 domain of orders."""
     deploy: bool = True
     """Whether to deploy missing contracts and to set the operator's approvals."""
     from_block: int = 0
@@ -87,7 +70,7 @@ class Config(ServerMessage, frozen=True, kw_only=True):
     """Timeout of a request to the node, seconds."""
 
 
-class BeginOperation(ServerMessage, frozen=True, kw_only=True):
+class BeginOperation(PipeMessage, frozen=True, kw_only=True):
     """Run an operation once, however often this message is sent.
 
     The first message is answered with :class:`OperationRejected` (nothing is stored) or with
@@ -99,30 +82,26 @@ class BeginOperation(ServerMessage, frozen=True, kw_only=True):
     id: str
     """Id chosen by the server, at most 128 characters."""
     body: AnyBody
-    """Parameters of the operation."""
     now_ms: int
     """Time of the request, Unix milliseconds."""
 
 
-class GetOperation(ServerMessage, frozen=True, kw_only=True):
+class GetOperation(PipeMessage, frozen=True, kw_only=True):
     """Request the status of an operation; :class:`OperationUnknown` if there is none."""
 
     id: str
-    """Id of the operation."""
 
 
-class RetryOperation(ServerMessage, frozen=True, kw_only=True):
+class RetryOperation(PipeMessage, frozen=True, kw_only=True):
     """Resume a stuck operation; answered with its status."""
 
     id: str
-    """Id of the operation."""
 
 
-class ListOperations(ServerMessage, frozen=True, kw_only=True):
+class ListOperations(PipeMessage, frozen=True, kw_only=True):
     """Request operations, newest first; answered with :class:`OperationList`."""
 
     request: int
-    """Number of the request."""
     status: Status | None = None
     """Only operations with this status; None for all."""
     limit: int = 50
@@ -131,16 +110,14 @@ class ListOperations(ServerMessage, frozen=True, kw_only=True):
     """Only operations with a lower number; None starts at the newest."""
 
 
-class FindMissing(ServerMessage, frozen=True, kw_only=True):
+class FindMissing(PipeMessage, frozen=True, kw_only=True):
     """Request the ids without a pending, done or stuck operation.
 
     Answered with :class:`MissingOperations`.
     """
 
     request: int
-    """Number of the request."""
     ids: list[str]
-    """Ids to look up."""
 
 
 AnyServerMessage: TypeAlias = (
@@ -159,7 +136,7 @@ AnyServerMessage: TypeAlias = (
 # ----- from the worker to the server ---------------------------------------------------------
 
 
-class WorkerReady(WorkerMessage, frozen=True, kw_only=True):
+class WorkerReady(PipeMessage, frozen=True, kw_only=True):
     """Operations can begin. Sent once per worker process.
 
     Before it, a new :class:`BeginOperation` is rejected with ``CHAIN_UNAVAILABLE``; stored
@@ -167,11 +144,8 @@ class WorkerReady(WorkerMessage, frozen=True, kw_only=True):
     """
 
     operator: str
-    """Address of the operator."""
-    addresses: Contracts
-    """Addresses of the contracts."""
+    addresses: Addresses
     chain_id: int
-    """Chain id."""
 
 
 class Counts(Struct, frozen=True, kw_only=True):
@@ -187,7 +161,7 @@ class Counts(Struct, frozen=True, kw_only=True):
     """Waiting for the administrator of the server."""
 
 
-class WorkerState(WorkerMessage, frozen=True, kw_only=True):
+class WorkerState(PipeMessage, frozen=True, kw_only=True):
     """State of node and outbox: sent at the start and on changes, at most once a second."""
 
     reachable: bool
@@ -197,13 +171,11 @@ class WorkerState(WorkerMessage, frozen=True, kw_only=True):
     head: int | None
     """Number of the newest block; None until the node was reached."""
     operator: str
-    """Address of the operator."""
     operator_balance_wei: str | None
     """The operator's balance for gas, in wei; None until the node was reached."""
     out_of_gas: bool
     """Whether that balance is below the gas cost of one operation."""
     counts: Counts
-    """Number of operations by status."""
     num_bumped: int
     """Transactions resent with a higher fee since the outbox was created."""
     num_rebroadcast: int
@@ -213,11 +185,10 @@ class WorkerState(WorkerMessage, frozen=True, kw_only=True):
     the same key."""
 
 
-class OperationRejected(WorkerMessage, frozen=True, kw_only=True):
+class OperationRejected(PipeMessage, frozen=True, kw_only=True):
     """An operation was rejected; nothing was sent or stored."""
 
     id: str
-    """Id of the operation."""
     code: str
     """One of ``clob_server.api.problems.PROBLEMS``."""
     detail: str
@@ -226,35 +197,29 @@ class OperationRejected(WorkerMessage, frozen=True, kw_only=True):
     """Additional members of the problem body by JSON name, e.g. ``available``."""
 
 
-class OperationPending(WorkerMessage, frozen=True, kw_only=True):
+class OperationPending(PipeMessage, frozen=True, kw_only=True):
     """An operation is stored and in progress; it continues after a restart."""
 
     id: str
-    """Id of the operation."""
     kind: str
-    """Kind of operation."""
     hashes: Hashes
     """Transactions sent so far."""
 
 
-class OperationDone(WorkerMessage, frozen=True, kw_only=True):
+class OperationDone(PipeMessage, frozen=True, kw_only=True):
     """Every step of an operation succeeded."""
 
     id: str
-    """Id of the operation."""
     kind: str
-    """Kind of operation."""
     answer: msgspec.Raw
     """A subclass of ``operation_bodies.Answer`` as JSON; the same bytes each time."""
 
 
-class OperationFailed(WorkerMessage, frozen=True, kw_only=True):
+class OperationFailed(PipeMessage, frozen=True, kw_only=True):
     """A step of an operation failed."""
 
     id: str
-    """Id of the operation."""
     kind: str
-    """Kind of operation."""
     code: str
     """``OPERATION_FAILED``."""
     detail: str
@@ -266,11 +231,10 @@ class OperationFailed(WorkerMessage, frozen=True, kw_only=True):
     :class:`RetryOperation` may resume it."""
 
 
-class OperationUnknown(WorkerMessage, frozen=True, kw_only=True):
+class OperationUnknown(PipeMessage, frozen=True, kw_only=True):
     """No operation has this id."""
 
     id: str
-    """The requested id."""
 
 
 class StepView(Struct, frozen=True, kw_only=True):
@@ -319,20 +283,18 @@ class OperationView(Struct, frozen=True, kw_only=True):
     """Its transactions in the order they were signed."""
 
 
-class OperationList(WorkerMessage, frozen=True, kw_only=True):
+class OperationList(PipeMessage, frozen=True, kw_only=True):
     """Operations, newest first; the answer to :class:`ListOperations`."""
 
     request: int
-    """Number of the request."""
     operations: list[OperationView]
     """At most ``limit`` operations; the number of the last one is the next ``before``."""
 
 
-class MissingOperations(WorkerMessage, frozen=True, kw_only=True):
+class MissingOperations(PipeMessage, frozen=True, kw_only=True):
     """The answer to :class:`FindMissing`."""
 
     request: int
-    """Number of the request."""
     ids: list[str]
     """Requested ids that are unknown or whose operation failed and was undone."""
 
@@ -351,31 +313,17 @@ AnyWorkerMessage: TypeAlias = (
 )
 """Messages that the server reads."""
 
-_ENCODER: Final = msgspec.json.Encoder()
-_SERVER_MESSAGES: Final = msgspec.json.Decoder(AnyServerMessage)
-_WORKER_MESSAGES: Final = msgspec.json.Decoder(AnyWorkerMessage)
-
 
 def encode(message: AnyServerMessage | AnyWorkerMessage) -> bytes:
     """Encode a message as a line, including the line feed."""
-    return _ENCODER.encode(message) + b"\n"
+    return msgspec.json.encode(message) + b"\n"
 
 
-def decode_server_message(line: bytes) -> AnyServerMessage:
-    """Decode a line from the server.
-
-    Raises:
-        msgspec.DecodeError, msgspec.ValidationError: not a server message.
-    """
-    message: AnyServerMessage = _SERVER_MESSAGES.decode(line)
-    return message
-
-
-def decode_worker_message(line: bytes) -> AnyWorkerMessage:
-    """Decode a line from the worker.
-
-    Raises:
-        msgspec.DecodeError, msgspec.ValidationError: not a worker message.
-    """
-    message: AnyWorkerMessage = _WORKER_MESSAGES.decode(line)
-    return message
+decode_server_message: Final[Callable[[bytes], AnyServerMessage]] = msgspec.json.Decoder(
+    AnyServerMessage
+).decode
+"""Decodes a line from the server; raises ``msgspec.MsgspecError`` if it is no server message."""
+decode_worker_message: Final[Callable[[bytes], AnyWorkerMessage]] = msgspec.json.Decoder(
+    AnyWorkerMessage
+).decode
+"""Decodes a line from the worker; raises ``msgspec.MsgspecError`` if it is no worker message."""

@@ -1,7 +1,8 @@
 """Parameters of chain operations and the answers that HTTP clients receive.
 
-Amounts are decimal strings, addresses are EIP-55, hashes are ``0x`` and lower-case hex. This module
-needs no chain library.
+Amounts are decimal strings, in wei unless a field says otherwise. Addresses are EIP-55, hashes and
+other words are ``0x`` and lower-case hex, token ids are decimal digits. ``user`` is a wallet. This
+module needs no chain library.
 """
 
 from typing import Literal, TypeAlias
@@ -20,11 +21,15 @@ class Body(Struct, frozen=True, kw_only=True, tag_field="kind", tag=lambda name:
     """Parameters of an operation; the tag is the kind of the operation."""
 
 
+def kind_of(body: msgspec.Struct) -> str:
+    """Return the kind of an operation from its parameters."""
+    return str(type(body).__struct_config__.tag)
+
+
 class FaucetBody(Body, frozen=True, kw_only=True):
     """Send collateral, backed by newly minted test dollars, to a wallet."""
 
     user: str
-    """Address of the wallet."""
     units: int
     """Amount in whole units."""
 
@@ -33,56 +38,41 @@ class Permit(Struct, frozen=True, kw_only=True):
     """A signed EIP-2612 approval of collateral for the operator."""
 
     value: str
-    """Approved amount, in wei."""
+    """Approved amount."""
     deadline: str
     """Last valid Unix second, decimal digits."""
     v: int
     """27 or 28."""
     r: str
-    """32 bytes in hex."""
     s: str
-    """32 bytes in hex."""
 
 
-class SplitBody(Body, frozen=True, kw_only=True):
-    """Convert collateral of a wallet into the same amount of both outcome tokens."""
+class ConversionBody(Body, frozen=True, kw_only=True):
+    """Parameters of an operation between collateral and both outcome tokens of a condition."""
 
     user: str
-    """Address of the wallet."""
     amount: str
-    """Amount of collateral, in wei."""
     condition_id: str
-    """Condition id, 32 bytes in hex."""
     yes_token_id: str
-    """YES token id, decimal digits."""
     no_token_id: str
-    """NO token id, decimal digits."""
+
+
+class SplitBody(ConversionBody, frozen=True, kw_only=True):
+    """Convert collateral of a wallet into the same amount of both outcome tokens."""
+
     permit: Permit | None = None
     """Approval to submit first; None if the wallet has approved on chain."""
 
 
-class MergeBody(Body, frozen=True, kw_only=True):
+class MergeBody(ConversionBody, frozen=True, kw_only=True):
     """Convert the same amount of both outcome tokens of a wallet into collateral."""
-
-    user: str
-    """Address of the wallet."""
-    amount: str
-    """Amount of each token, in wei."""
-    condition_id: str
-    """Condition id, 32 bytes in hex."""
-    yes_token_id: str
-    """YES token id, decimal digits."""
-    no_token_id: str
-    """NO token id, decimal digits."""
 
 
 class RedeemBody(Body, frozen=True, kw_only=True):
     """Redeem all tokens of a wallet for a resolved condition."""
 
     user: str
-    """Address of the wallet."""
     condition_id: str
-    """Condition id, 32 bytes in hex."""
 
 
 class PrepareBody(Body, frozen=True, kw_only=True):
@@ -93,7 +83,6 @@ class PrepareBody(Body, frozen=True, kw_only=True):
     """
 
     question_id: str
-    """Question id, 32 bytes in hex."""
 
 
 class ReportBody(Body, frozen=True, kw_only=True):
@@ -103,9 +92,7 @@ class ReportBody(Body, frozen=True, kw_only=True):
     """
 
     question_id: str
-    """Question id, 32 bytes in hex."""
     outcome: Literal["yes", "no"]
-    """The outcome."""
 
 
 class PartyBody(Struct, frozen=True, kw_only=True, gc=False):
@@ -253,13 +240,10 @@ class PrepareAnswer(Answer, frozen=True, kw_only=True):
     """Transaction that registered the tokens with the exchange; null if they were registered before
     or there is no exchange."""
     exchange: str = ""
-    """Exchange with which the tokens are registered; empty if there is none."""
+    """Exchange with which the tokens are registered; empty without one."""
     condition_id: str
-    """Condition id, 32 bytes in hex."""
     yes_token_id: str
-    """Id of the token that pays if the answer is yes, decimal digits."""
     no_token_id: str
-    """Id of the token that pays if the answer is no, decimal digits."""
 
 
 class ReportAnswer(Answer, frozen=True, kw_only=True):
@@ -268,11 +252,9 @@ class ReportAnswer(Answer, frozen=True, kw_only=True):
     report_tx: str | None
     """Transaction that reported it; null if it was reported before."""
     condition_id: str
-    """Condition id, 32 bytes in hex."""
 
 
 class SettleAnswer(Answer, frozen=True, kw_only=True):
     """A settlement transaction succeeded; each trade may still have failed."""
 
     settle_tx: str
-    """Transaction hash."""

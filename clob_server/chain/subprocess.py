@@ -59,11 +59,6 @@ class ManagedProcess:
         if self._task is None:
             self._task = asyncio.create_task(self._keep_running())
 
-    @property
-    def is_running(self) -> bool:
-        """Whether a process is running."""
-        return self._process is not None
-
     def send(self, line: bytes) -> None:
         """Write a line to a running process; the transport buffers what the pipe does not take."""
         process = self._process
@@ -80,15 +75,11 @@ class ManagedProcess:
             self._process.stdin.close()
 
     async def close(self, wait_s: float) -> None:
-        """Stop the process for good.
-
-        Args:
-            wait_s: seconds until it is killed.
-        """
+        """Stop the process for good; kill it after ``wait_s``."""
         self._is_closing = True
         self.end()
         if self._task is not None:
-            if self.is_running:
+            if self._process is not None:
                 await asyncio.wait((self._task,), timeout=wait_s)
             self._task.cancel()
             with suppress(asyncio.CancelledError):
@@ -142,7 +133,6 @@ class ManagedProcess:
             await self._clean_up(process)
 
     async def _read_lines(self, process: asyncio.subprocess.Process) -> None:
-        """Read lines until the output is closed."""
         assert process.stdout is not None
         try:
             while line := await process.stdout.readline():

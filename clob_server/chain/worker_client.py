@@ -1,11 +1,14 @@
 """Requests to the chain worker: sends messages and resolves the futures that wait for answers."""
 
 import asyncio
+import itertools
 from collections.abc import Callable, Sequence
-from typing import Any, Final, TypeAlias, TypeVar
+from typing import Any, Final, TypeAlias
+
+from msgspec.structs import replace
 
 from clob_server.api.problems import ApiError
-from clob_server.chain.events import PermissionKind, StartWatching, WatchTokens
+from clob_server.chain.events import StartWatching, WatchTokens
 from clob_server.chain.messages import (
     AnyServerMessage,
     BeginOperation,
@@ -37,11 +40,13 @@ OperationState: TypeAlias = (
     OperationPending | OperationDone | OperationFailed | OperationUnknown | OperationRejected
 )
 """Answer to a status query."""
-_Answer = TypeVar("_Answer")
 
 
 class WorkerClient:
     """Sends requests to the current chain worker process.
+
+    A request raises ``ApiError`` CHAIN_UNAVAILABLE if no worker is running; nothing was sent. A
+    query raises it also if the worker exits or does not answer within :data:`ANSWER_S`.
 
     Args:
         send: sends a message to the worker.
@@ -60,9 +65,9 @@ class WorkerClient:
         self._check = check
         self._on_end = on_end
         self._operations: dict[str, tuple[BeginOperation, asyncio.Future[OperationEnd]]] = {}
-        self._queries: dict[str, list[asyncio.Future[OperationState]]] = {}
-        self._requests: dict[int, asyncio.Future[OperationList | MissingOperations]] = {}
-        self._num_requests = 0
+        # Queries by the id of their operation or by their number.
+        self._queries: dict[str | int, list[asyncio.Future[Any]]] = {}
+        self._numbers = itertools.count(1)
 
     # ----- requests ------------------------------------------------------------------------------
 
@@ -73,9 +78,6 @@ class WorkerClient:
             operation: its id; only one task at a time may wait for it.
             body: its parameters.
             now_ms: time of the request, Unix milliseconds.
-
-        Raises:
-            ApiError: CHAIN_UNAVAILABLE, no worker is running; nothing was sent.
         """
         self._check()
         message = BeginOperation(id=operation, body=body, now_ms=now_ms)
@@ -89,78 +91,37 @@ class WorkerClient:
                 del self._operations[operation]
 
     async def get_operation(self, operation: str) -> OperationState:
-        """Return the status of an operation.
-
-        Raises:
-            ApiError: CHAIN_UNAVAILABLE.
-        """
-        return await self._query(GetOperation(id=operation))
+        """Return the status of an operation."""
+        state: OperationState = await self._query(operation, GetOperation(id=operation))
+        return state
 
     async def retry_operation(self, operation: str) -> OperationState:
-        """Resume a stuck operation and return its status.
-
-        Raises:
-            ApiError: CHAIN_UNAVAILABLE.
-        """
-        return await self._query(RetryOperation(id=operation))
+        """Resume a stuck operation and return its status."""
+        state: OperationState = await self._query(operation, RetryOperation(id=operation))
+        return state
 
     async def find_missing(self, operations: Sequence[str]) -> list[str]:
-        """Return the ids that are unknown or whose operation failed and was undone.
-
-        Raises:
-            ApiError: CHAIN_UNAVAILABLE.
-        """
-        self._num_requests += 1
-        message = FindMissing(request=self._num_requests, ids=list(operations))
-        answer = await self._request(message)
-        assert isinstance(answer, MissingOperations)
+        """Return the ids that are unknown or whose operation failed and was undone."""
+        number = next(self._numbers)
+        message = FindMissing(request=number, ids=list(operations))
+        answer: MissingOperations = await self._query(number, message)
         return answer.ids
 
     async def list_operations(
         self, status: Status | None, limit: int, before: int | None
     ) -> list[OperationView]:
-        """Return operations, newest first.
-
-        Args:
-            status: only operations with this status; None for all.
-            limit: maximum number of operations.
-            before: only operations with a lower number.
-
-        Raises:
-            ApiError: CHAIN_UNAVAILABLE.
-        """
-        self._num_requests += 1
-        message = ListOperations(
-            request=self._num_requests, status=status, limit=limit, before=before
-        )
-        answer = await self._request(message)
-        assert isinstance(answer, OperationList)
+        """Return operations, newest first; see :class:`ListOperations`."""
+        number = next(self._numbers)
+        message = ListOperations(request=number, status=status, limit=limit, before=before)
+        answer: OperationList = await self._query(number, message)
         return answer.operations
 
-    async def _query(self, message: GetOperation | RetryOperation) -> OperationState:
-        """Send a message that is answered by operation id."""
+    async def _query(self, key: str | int, message: AnyServerMessage) -> Any:
+        """Send a message and wait for its answer."""
         self._check()
-        future: asyncio.Future[OperationState] = asyncio.get_running_loop().create_future()
-        self._queries.setdefault(message.id, []).append(future)
+        future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self._queries.setdefault(key, []).append(future)
         self._send(message)
-        return await self._wait(future)
-
-    async def _request(
-        self, message: FindMissing | ListOperations
-    ) -> OperationList | MissingOperations:
-        """Send a message that is answered by request number."""
-        self._check()
-        future: asyncio.Future[OperationList | MissingOperations]
-        future = asyncio.get_running_loop().create_future()
-        self._requests[message.request] = future
-        self._send(message)
-        try:
-            return await self._wait(future)
-        finally:
-            self._requests.pop(message.request, None)
-
-    async def _wait(self, future: asyncio.Future[_Answer]) -> _Answer:
-        """Wait for an answer, at most :data:`ANSWER_S`."""
         try:
             async with asyncio.timeout(ANSWER_S):
                 return await future
@@ -170,34 +131,18 @@ class WorkerClient:
 
     # ----- the watcher ---------------------------------------------------------------------------
 
-    def start_watching(
-        self,
-        after_block: int | None,
-        block_hash: str,
-        wallets: Sequence[str],
-        tokens: Sequence[str],
-        permissions: Sequence[tuple[PermissionKind, str, str]] = (),
-    ) -> None:
-        """Start chain updates; called once for each worker that is ready.
-
-        Args:
-            after_block: last block that was processed; None for none.
-            block_hash: its hash; empty for none.
-            wallets: wallets that have approved or permitted something so far.
-            tokens: outcome tokens to watch.
-            permissions: known permissions: kind, owner, other address.
-        """
-        last = max(len(wallets), len(tokens), len(permissions), 1)
+    def start_watching(self, message: StartWatching) -> None:
+        """Start chain updates, once for each worker that is ready; long lists are split."""
+        last = max(len(message.wallets), len(message.tokens), len(message.permissions), 1)
         for begin in range(0, last, NAMES_MAX):
-            end = begin + NAMES_MAX
+            part = slice(begin, begin + NAMES_MAX)
             self._send(
-                StartWatching(
-                    after_block=after_block,
-                    block_hash=block_hash,
-                    wallets=list(wallets[begin:end]),
-                    tokens=list(tokens[begin:end]),
-                    permissions=list(permissions[begin:end]),
-                    more=end < last,
+                replace(
+                    message,
+                    wallets=message.wallets[part],
+                    tokens=message.tokens[part],
+                    permissions=message.permissions[part],
+                    more=part.stop < last,
                 )
             )
 
@@ -210,8 +155,7 @@ class WorkerClient:
 
     def on_operation(self, message: OperationState) -> None:
         """Resolve the queries for an operation and, at its end, the waiting task."""
-        for future in self._queries.pop(message.id, ()):
-            resolve(future, message)
+        self._resolve_queries(message.id, message)
         if isinstance(message, OperationPending | OperationUnknown):
             return
         begun = self._operations.get(message.id)
@@ -221,10 +165,12 @@ class WorkerClient:
             self._on_end(message)
 
     def on_answer(self, message: OperationList | MissingOperations) -> None:
-        """Handle the answer to a numbered request."""
-        future = self._requests.get(message.request)
-        if future is not None:
-            resolve(future, message)
+        """Resolve a numbered query."""
+        self._resolve_queries(message.request, message)
+
+    def _resolve_queries(self, key: str | int, answer: object) -> None:
+        for future in self._queries.pop(key, ()):
+            resolve(future, answer)
 
     def resend(self) -> None:
         """Send every operation that a task waits for to a new worker, which runs none twice."""
@@ -233,11 +179,8 @@ class WorkerClient:
 
     def fail_queries(self, detail: str) -> None:
         """Fail all queries; tasks that wait for operations keep waiting."""
-        waiting: list[asyncio.Future[Any]] = list(self._requests.values())
-        for futures in self._queries.values():
-            waiting += futures
-        self._requests, self._queries = {}, {}
-        for future in waiting:
+        queries, self._queries = self._queries, {}
+        for future in itertools.chain.from_iterable(queries.values()):
             if not future.done():
                 future.set_exception(ApiError("CHAIN_UNAVAILABLE", detail))
 
@@ -248,7 +191,7 @@ class WorkerClient:
         self.fail_queries("the server is shutting down")
 
 
-def resolve(future: asyncio.Future[_Answer], answer: _Answer) -> None:
+def resolve(future: asyncio.Future[Any], answer: object) -> None:
     """Set the result unless the waiter was cancelled."""
     if not future.done():
         future.set_result(answer)

@@ -42,22 +42,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         SystemExit: wrong arguments (2), ``--help`` or ``--version`` (0).
     """
     arguments = parser().parse_args(argv)
-    if arguments.command == "run":
-        return run(vars(arguments), os.environ)
-    if "act" in arguments:
-        act: Act = arguments.act
-        return act(arguments, os.environ)
-    folder = Path(arguments.folder)
-    if not (folder / DATABASE).is_file():
-        return complain(f"no log found in {folder}", UNUSABLE)
-    try:
-        with closing(SqliteLog(folder, accept_tail=arguments.accept_tail)) as log:
-            code: int = arguments.run(log, arguments)
-            return code
-    except LogDamagedError as error:
-        return complain(f"{error.code}: {error}", FAILED)
-    except (ClobError, OSError, ValueError) as error:
-        return complain(f"{getattr(error, 'code', 'FILE_UNUSABLE')}: {error}", UNUSABLE)
+    act: Act = arguments.act
+    return act(arguments, os.environ)
 
 
 def parser() -> argparse.ArgumentParser:
@@ -77,6 +63,7 @@ def parser() -> argparse.ArgumentParser:
         "the server could not start.",
     )
     add_options(serving)
+    serving.set_defaults(act=lambda arguments, environ: run(vars(arguments), environ))
     keys.add_commands(commands)
     wallets.add_commands(commands)
     deploy.add_commands(commands)
@@ -87,7 +74,7 @@ def parser() -> argparse.ArgumentParser:
         epilog="Exit code: 0 all hashes agree, 1 a difference or damage was found, 2 the folder is "
         "unusable.",
     )
-    verifying.set_defaults(run=verify_log)
+    verifying.set_defaults(act=on_log(verify_log))
     exporting = commands.add_parser(
         "export",
         help="export a log as a journal or as tables",
@@ -105,7 +92,7 @@ def parser() -> argparse.ArgumentParser:
         action="store_true",
         help="export the part that a snapshot and history cover, then delete it from the log",
     )
-    exporting.set_defaults(run=export_log)
+    exporting.set_defaults(act=on_log(export_log))
     for each in (verifying, exporting):
         each.add_argument(
             "folder", metavar="FOLDER", help="the data folder; no server may be using it"
@@ -116,6 +103,24 @@ def parser() -> argparse.ArgumentParser:
             help="accept the current end of the log and remove later snapshots",
         )
     return described
+
+
+def on_log(work: Callable[[SqliteLog, argparse.Namespace], int]) -> Act:
+    """Return a command that opens the log of ``arguments.folder`` and reports its errors."""
+
+    def act(arguments: argparse.Namespace, _: Mapping[str, str]) -> int:
+        folder = Path(arguments.folder)
+        if not (folder / DATABASE).is_file():
+            return complain(f"no log found in {folder}", UNUSABLE)
+        try:
+            with closing(SqliteLog(folder, accept_tail=arguments.accept_tail)) as log:
+                return work(log, arguments)
+        except LogDamagedError as error:
+            return complain(f"{error.code}: {error}", FAILED)
+        except (ClobError, OSError, ValueError) as error:
+            return complain(f"{getattr(error, 'code', 'FILE_UNUSABLE')}: {error}", UNUSABLE)
+
+    return act
 
 
 def verify_log(log: SqliteLog, _: argparse.Namespace) -> int:
@@ -140,9 +145,8 @@ def export_log(log: SqliteLog, arguments: argparse.Namespace) -> int:
     folder, target = Path(arguments.folder), Path(arguments.target)
     if arguments.form != JOURNAL:
         if arguments.drop:
-            return complain(
-                "--drop needs --form journal: tables do not contain every command", UNUSABLE
-            )
+            text = "--drop needs --form journal: tables do not contain every command"
+            return complain(text, UNUSABLE)
         return export_as_tables(log, folder, target, arguments.form)
     up_to = droppable(folder) if arguments.drop else log.tail.seq
     if up_to <= log.origin.seq:
@@ -166,7 +170,3 @@ def export_as_tables(log: SqliteLog, folder: Path, target: Path, form: str) -> i
     rows = ", ".join(f"{table} {count:,}" for table, count in counts.items())
     sys.stdout.write(f"rows: {rows}\n")
     return DONE
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -10,8 +10,8 @@ from typing import Final
 
 from clob import RejectedError
 from clob.signing import fields
-from clob_server.chain.config import OUTBOX_FOLDER, is_url, operator_key, redacted_url
-from clob_server.chain.messages import Config, Contracts
+from clob_server.chain.config import OUTBOX_FOLDER, Addresses, is_url, operator_key, redacted_url
+from clob_server.chain.messages import Config
 from clob_server.cli.exit_codes import DONE, FAILED, UNUSABLE, complain
 from clob_server.cli.options import add_options, option_of, read_values
 from clob_server.settings import Settings, SettingsError
@@ -19,16 +19,9 @@ from clob_server.settings import Settings, SettingsError
 NEEDED: Final = ("chain", "collateral", "conditional_tokens")
 """Required settings."""
 NAMES: Final = (
-    *NEEDED,
-    "data_dir",
-    "environment",
-    "chain_id",
-    "operator_key_file",
-    "eip712_name",
-    "eip712_version",
-    "chain_confirmations",
-    "chain_bump_after_s",
-)
+    *NEEDED, "data_dir", "environment", "chain_id", "operator_key_file", "eip712_name",
+    "eip712_version", "chain_confirmations", "chain_bump_after_s",
+)  # fmt: skip
 """Settings that apply, the same as for the server that is started afterwards."""
 
 
@@ -73,7 +66,7 @@ def deploy(arguments: argparse.Namespace, environ: Mapping[str, str]) -> int:
             url=settings.chain,
             chain_id=settings.chain_id,
             operator_key=operator_key(settings),
-            addresses=Contracts(
+            addresses=Addresses(
                 stablecoin="",
                 collateral=address("collateral", settings.collateral),
                 conditional_tokens=address("conditional-tokens", settings.conditional_tokens),
@@ -101,30 +94,20 @@ def deploy(arguments: argparse.Namespace, environ: Mapping[str, str]) -> int:
 
 
 def read(arguments: argparse.Namespace, environ: Mapping[str, str]) -> Settings:
-    """Read the settings that apply.
-
-    Raises:
-        SettingsError: a setting is missing or invalid.
-    """
+    """Read the settings that apply."""
     settings = Settings(**read_values(vars(arguments), environ, NAMES))
     missing = [option_of(name) for name in NEEDED if not getattr(settings, name)]
     if missing:
-        raise SettingsError(
-            f"the exchange needs the addresses of other contracts; missing: {', '.join(missing)}"
-        )
+        rule = "the exchange needs the addresses of other contracts"
+        raise SettingsError(f"{rule}; missing: {', '.join(missing)}")
     if not is_url(settings.chain):
-        raise SettingsError(
-            f"--chain must be the http or https URL of a node; got {settings.chain!r}"
-        )
+        rule = "--chain must be the http or https URL of a node"
+        raise SettingsError(f"{rule}; got {settings.chain!r}")
     return settings
 
 
 def address(name: str, text: str) -> str:
-    """Parse an address.
-
-    Raises:
-        SettingsError: the text is not an address.
-    """
+    """Parse an address."""
     try:
         return fields.address(name, text)
     except RejectedError as error:

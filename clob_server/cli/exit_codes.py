@@ -4,7 +4,6 @@ import sys
 from typing import Final
 
 DONE: Final = 0
-"""Success."""
 FAILED: Final = 1
 """Something is damaged, failed or was rejected."""
 UNUSABLE: Final = 2

@@ -8,26 +8,19 @@ a row of its own. Parquet needs the extra ``[export]``.
 
 import importlib
 import os
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing, suppress
 from pathlib import Path
-from typing import Any, Final, Protocol, get_args
+from typing import Any, Final, get_args
 
 import apsw
 import msgspec
+from msgspec.structs import fields
 
-from clob import (
-    Event,
-    OrderAdded,
-    OrderReduced,
-    OrderRemoved,
-    Rejected,
-    RejectedError,
-    Trade,
-)
+from clob import Event, OrderAdded, OrderReduced, OrderRemoved, Rejected, RejectedError, Trade
 from clob_server.api.schemas import OrderBody, TradeBody, Wire
 from clob_server.cli.verify import journal_of
-from clob_server.core.commands import AnyCommand, EndTrades
+from clob_server.core.commands import EndTrades
 from clob_server.core.ids import Ids
 from clob_server.core.recovery import commands_of
 from clob_server.core.serialize import order_body, trade_body
@@ -46,22 +39,8 @@ GROUP_ROWS: Final = 50_000
 _encode: Final = msgspec.json.Encoder().encode
 
 
-class RowSink(Protocol):
-    """Writes the rows of a table."""
-
-    def write(self, row: Wire) -> None:
-        """Write a row."""
-
-    def close(self) -> None:
-        """Write buffered rows and close the file."""
-
-
 class JsonLines:
-    """A file of JSON lines.
-
-    Args:
-        path: the file; must not exist.
-    """
+    """A new file of JSON lines."""
 
     def __init__(self, path: Path, _: type[Wire]) -> None:
         self._file = path.open("xb")
@@ -75,26 +54,17 @@ class JsonLines:
         self._file.close()
 
 
-class Parquet:
-    """A Parquet file.
-
-    Args:
-        path: the file; must not exist.
-        kind: the type of the rows.
-    """
+class Parquet(JsonLines):
+    """A new Parquet file with rows of one type."""
 
     def __init__(self, path: Path, kind: type[Wire]) -> None:
         arrow = importlib.import_module("pyarrow")
         parquet = importlib.import_module("pyarrow.parquet")
+        columns = [(each.encode_name, column(arrow, each.type)) for each in fields(kind)]
         self._table = arrow.Table.from_pylist
-        self._schema = arrow.schema(
-            [
-                (field.encode_name, column(arrow, field.type))
-                for field in msgspec.structs.fields(kind)
-            ]
-        )
+        self._schema = arrow.schema(columns)
         self._rows: list[dict[str, Any]] = []
-        self._file = path.open("xb")
+        super().__init__(path, kind)
         self._writer = parquet.ParquetWriter(self._file, self._schema)
 
     def write(self, row: Wire) -> None:
@@ -104,7 +74,6 @@ class Parquet:
             self._flush()
 
     def _flush(self) -> None:
-        """Write a row group."""
         self._writer.write_table(self._table(self._rows, schema=self._schema))
         self._rows.clear()
 
@@ -113,7 +82,7 @@ class Parquet:
         if self._rows:
             self._flush()
         self._writer.close()
-        self._file.close()
+        super().close()
 
 
 def column(arrow: Any, annotation: Any) -> Any:
@@ -136,17 +105,14 @@ class EventBody(Wire, frozen=True, kw_only=True):
     """An event; fields that its type lacks are null."""
 
     command_seq: int
-    """Number of the command."""
     timestamp: int
     """Time of the command, Unix milliseconds."""
     market_id: str
-    """Market id."""
     seq: int
     """Sequence number of the event in its market."""
     type: str
     """``order_added``, ``order_reduced``, ``order_removed`` or ``trade``."""
     token_id: str
-    """The outcome token."""
     order_id: str
     """The order; for a trade, the resting order."""
     incoming_order_id: str | None = None
@@ -169,21 +135,16 @@ class SettlementRow(Wire, frozen=True, kw_only=True):
     """The settlement of a trade; both trades of a mint or a merge have one."""
 
     command_seq: int
-    """Number of the command."""
     timestamp: int
     """Time of the command, Unix milliseconds."""
     trade_id: str
-    """Trade id."""
     market_id: str
-    """Market id."""
     token_id: str
-    """The traded token."""
     seq: int
     """Sequence number of the trade's event."""
     settlement: str
     """``settled`` or ``failed``."""
     tx_hash: str | None = None
-    """The settling transaction."""
     settlement_reason: str | None = None
     """Reason of a failure."""
 
@@ -237,9 +198,9 @@ def export_tables(
         )
     target.mkdir(parents=True, exist_ok=True)
     counts = dict.fromkeys(tables, 0)
-    make: Callable[[Path, type[Wire]], RowSink] = JsonLines if form == JSON_LINES else Parquet
+    make = JsonLines if form == JSON_LINES else Parquet
     with ExitStack() as stack:
-        sinks: dict[str, RowSink] = {}
+        sinks: dict[str, JsonLines] = {}
         for table in tables:
             sinks[table] = make(target / f"{table}.{form}", TABLES[table])
             stack.enter_context(closing(sinks[table]))
@@ -266,12 +227,19 @@ def rows_of(log: SqliteLog, folder: Path, ids: Ids) -> Iterator[tuple[str, Wire]
             outcome = outcome_of(state, command)
             if isinstance(outcome, RejectedError):
                 continue
-            settles = state.settles
-            yield from event_rows(seq, command, outcome, num_trades, ids, settles=settles)
+            number = num_trades
+            for event in outcome:
+                if isinstance(event, Rejected):
+                    continue
+                yield "events", event_body(event, seq, command.now_ms)
+                if isinstance(event, Trade):
+                    number += 1
+                    fate = PENDING if event.market in state.settles else NONE
+                    trade_id = ids.trade(command.now_ms, number)
+                    yield "trades", trade_body(event, trade_id, command.now_ms, fate)
             rows.add(seq, command, outcome, num_trades, before)
-        for row in rows.orders:
+        for row in rows.take().orders:
             yield "orders", msgspec.json.decode(row[-1], type=OrderBody)
-        rows.clear()
     signature = state.signature
     for record in state.matcher.open_orders():
         yield "orders", order_body(record, signature(record.order.id))
@@ -283,52 +251,29 @@ def settlement_rows(
     """Yield rows of trades that a command ends, before it is applied."""
     ended: set[int] = set()
     for end in command.ends:
-        what = settling.held.get(end.trade)
-        if what is None or end.trade in ended:
+        trade = settling.held.get(end.trade)
+        if trade is None or end.trade in ended:
             continue
         ended.add(end.trade)
         settlement, tx_hash, reason = fate_at(end.tx, end.reason)
-        for half in what.halves:
-            yield (
-                "settlements",
-                SettlementRow(
-                    command_seq=seq,
-                    timestamp=command.now_ms,
-                    trade_id=ids.trade(what.traded_ms, half.number),
-                    market_id=what.market,
-                    token_id=half.token,
-                    seq=half.seq,
-                    settlement=settlement,
-                    tx_hash=tx_hash,
-                    settlement_reason=reason,
-                ),
+        for half in trade.halves:
+            row = SettlementRow(
+                command_seq=seq,
+                timestamp=command.now_ms,
+                trade_id=ids.trade(trade.traded_ms, half.number),
+                market_id=trade.market,
+                token_id=half.token,
+                seq=half.seq,
+                settlement=settlement,
+                tx_hash=tx_hash,
+                settlement_reason=reason,
             )
-
-
-def event_rows(
-    seq: int,
-    command: AnyCommand,
-    events: Sequence[Event | Rejected],
-    num_trades: int,
-    ids: Ids,
-    *,
-    settles: Collection[str] = (),
-) -> Iterator[tuple[str, Wire]]:
-    """Yield rows of the events of a command."""
-    now_ms = command.now_ms
-    for event in events:
-        if isinstance(event, Rejected):
-            continue
-        yield "events", event_body(event, seq, now_ms)
-        if isinstance(event, Trade):
-            num_trades += 1
-            fate = PENDING if event.market in settles else NONE
-            yield "trades", trade_body(event, ids.trade(now_ms, num_trades), now_ms, fate)
+            yield "settlements", row
 
 
 def event_body(event: Event, command_seq: int, now_ms: int) -> EventBody:
     """Build the row of an event."""
-    more: dict[str, Any] = {}
+    more: dict[str, Any]
     if isinstance(event, Trade):
         more = {
             "type": "trade",
@@ -362,15 +307,7 @@ def event_body(event: Event, command_seq: int, now_ms: int) -> EventBody:
 
 
 def export_journal(log: SqliteLog, path: Path, up_to: int | None = None) -> int:
-    """Write the frames of a log as a durable journal.
-
-    Args:
-        log: the log.
-        path: the file; must not exist.
-        up_to: the last command; None means all.
-
-    Returns:
-        The number of frames.
+    """Write the frames of a log up to a command as a durable journal; return their number.
 
     Raises:
         FileExistsError: the file exists.
@@ -403,9 +340,5 @@ def droppable(folder: Path) -> int:
 
 
 def drop(log: SqliteLog, folder: Path) -> int:
-    """Delete the frames up to :func:`droppable`; the caller has exported them.
-
-    Returns:
-        The number of deleted frames.
-    """
+    """Delete the frames up to :func:`droppable`, which were exported; return their number."""
     return log.drop(droppable(folder))

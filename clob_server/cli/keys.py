@@ -41,13 +41,8 @@ def add_commands(commands: "argparse._SubParsersAction[argparse.ArgumentParser]"
     token.add_argument(
         "--scope", default=ADMIN, metavar="WORDS", help="scope of the token (default: %(default)s)"
     )
-    token.add_argument(
-        "--ttl",
-        type=positive,
-        default=TTL_S,
-        metavar="SECONDS",
-        help="lifetime (default: %(default)s)",
-    )
+    ttl = "lifetime (default: %(default)s)"
+    token.add_argument("--ttl", type=positive, default=TTL_S, metavar="SECONDS", help=ttl)
     token.set_defaults(act=guarded(make_token))
     key = commands.add_parser("key", help="create, list and revoke API keys")
     actions = key.add_subparsers(dest="action", required=True)
@@ -72,13 +67,8 @@ def add_folder(parser: argparse.ArgumentParser) -> None:
 def add_create(parser: argparse.ArgumentParser) -> None:
     """Add the options of a new key."""
     parser.add_argument("--name", required=True, metavar="NAME", help="display name")
-    parser.add_argument(
-        "--scopes",
-        required=True,
-        type=words,
-        metavar="WORDS",
-        help=f"scopes, of {','.join(SCOPES)}",
-    )
+    scopes = f"scopes, of {','.join(SCOPES)}"
+    parser.add_argument("--scopes", required=True, type=words, metavar="WORDS", help=scopes)
     parser.add_argument(
         "--makers",
         type=words,
@@ -131,8 +121,7 @@ def create_key(arguments: Arguments, environ: Environ) -> None:
                 f"CLOB_ENVIRONMENT must be {' or '.join(ENVIRONMENTS)}; got {environment!r}"
             )
         whole, key = draw_key(read_object(body, KeyRequest), environment)
-        folder = folder_of(arguments, environ)
-        add_command(folder, lambda now_ms: add_key(key, now_ms), wall_clock_ms)
+        add_command(folder_of(arguments, environ), lambda now_ms: add_key(key, now_ms))
         key_id = key.id
     sys.stderr.write(f"key {key_id} created; it is not shown again\n")
     print_line(whole)
@@ -157,11 +146,8 @@ def revoke_key(arguments: Arguments, environ: Environ) -> None:
             raise SettingsError(f"the id of a key has letters and digits only; got {key_id!r}")
         call_server(arguments, environ, "DELETE", f"/api/admin/keys/{key_id}")
     else:
-        add_command(
-            folder_with_log(arguments, environ),
-            lambda now_ms: DeactivateKey(key_id=key_id, now_ms=now_ms),
-            wall_clock_ms,
-        )
+        folder = folder_with_log(arguments, environ)
+        add_command(folder, lambda now_ms: DeactivateKey(key_id=key_id, now_ms=now_ms))
     print_line(f"key {key_id} deactivated")
 
 
@@ -175,9 +161,8 @@ def guarded(work: Callable[[Arguments, Environ], None]) -> Callable[[Arguments, 
         try:
             work(arguments, environ)
         except LogLockedError as error:
-            return complain(
-                f"{error.code}: {error}; use --url to reach the server that is using it", UNUSABLE
-            )
+            hint = "use --url to reach the server that is using it"
+            return complain(f"{error.code}: {error}; {hint}", UNUSABLE)
         except ClobError as error:
             return complain(f"{error.code}: {error}", FAILED)
         except (SettingsError, OSError, ValueError) as error:
@@ -199,11 +184,7 @@ def call_server(
 
 
 def token_secret(folder: Path, environ: Environ) -> bytes:
-    """Return the secret that signs tokens.
-
-    Raises:
-        SettingsError: the secret is missing or too short.
-    """
+    """Return the secret that signs tokens."""
     given = environ.get("CLOB_JWT_SECRET", "").encode()
     if given:
         if len(given) < SECRET_BYTES_MIN:
@@ -220,11 +201,7 @@ def folder_of(arguments: Arguments, environ: Environ) -> Path:
 
 
 def folder_with_log(arguments: Arguments, environ: Environ) -> Path:
-    """Return the data folder.
-
-    Raises:
-        SettingsError: the folder has no log.
-    """
+    """Return the data folder, which must have a log."""
     folder = folder_of(arguments, environ)
     if not (folder / DATABASE).is_file():
         raise SettingsError(f"no log found in {folder}")

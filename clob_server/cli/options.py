@@ -9,8 +9,6 @@ import argparse
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any, Final, get_type_hints
 
-import msgspec
-
 from clob.signing import InvalidDomainError
 from clob_server.api.docstrings import field_texts
 from clob_server.auth.tokens import public_key
@@ -28,10 +26,8 @@ from clob_server.settings import (
 
 PREFIX: Final = "CLOB_"
 """Prefix of environment variables."""
-
 DEMO_DIR: Final = "clob-demo"
 """Default data folder of the demo."""
-
 NUMBER_MAX: Final = 2**62
 """Largest number for settings without a lower limit."""
 
@@ -128,16 +124,7 @@ def read_values(
     environ: Mapping[str, str],
     names: Iterable[str] = Settings.__struct_fields__,
 ) -> dict[str, Any]:
-    """Read the given values of some settings, without defaults.
-
-    Args:
-        given: as for :func:`read_settings`.
-        environ: the environment.
-        names: the settings.
-
-    Raises:
-        SettingsError: a value is invalid.
-    """
+    """Read the given values of some settings, without defaults."""
     hints = get_type_hints(Settings)
     values: dict[str, Any] = {}
     for name in names:
@@ -152,11 +139,7 @@ def read_values(
 
 
 def read_value(source: str, name: str, text: str, kind: Any) -> Any:
-    """Parse one value.
-
-    Raises:
-        SettingsError: the value is invalid.
-    """
+    """Parse one value."""
     allowed = _WORDS.get(name)
     if allowed is not None and text not in allowed:
         raise SettingsError(f"{source} must be {' or '.join(allowed)}; got {text!r}")
@@ -180,11 +163,7 @@ def read_value(source: str, name: str, text: str, kind: Any) -> Any:
 
 
 def check(settings: Settings, given: Mapping[str, Any]) -> None:
-    """Reject settings that a server must not start with.
-
-    Raises:
-        SettingsError: the first invalid combination.
-    """
+    """Reject settings that a server must not start with."""
     try:
         domain = settings.domain
     except InvalidDomainError as error:
@@ -198,16 +177,9 @@ def check(settings: Settings, given: Mapping[str, Any]) -> None:
         return
     missing = [option_of(name) for name in _DOMAIN if name not in given]
     if missing:
-        raise SettingsError(
-            f"production needs the EIP-712 domain of signed orders; missing: {', '.join(missing)}"
-        )
+        rule = "production needs the EIP-712 domain of signed orders"
+        raise SettingsError(f"{rule}; missing: {', '.join(missing)}")
     if domain.verifying_contract is None or not (domain.name and domain.version):
         raise SettingsError("production needs an EIP-712 domain with name, version and contract")
     if settings.demo:
         raise SettingsError("--demo works in the test environment only")
-
-
-def environment_of(settings: Settings) -> dict[str, str]:
-    """Return environment variables for a process with the same settings."""
-    values = msgspec.structs.asdict(settings)
-    return {PREFIX + name.upper(): text_of(value) for name, value in values.items()}

@@ -16,7 +16,7 @@ import msgspec
 from clob import ClobError
 from clob_server.core.commands import ApiKey, ServerCommand, encode
 from clob_server.core.recovery import recover
-from clob_server.core.state import ServerState
+from clob_server.core.sequencer import wall_clock_ms
 from clob_server.log import SqliteLog
 
 TIMEOUT_S: Final = 10.0
@@ -25,24 +25,12 @@ TIMEOUT_S: Final = 10.0
 _CONNECTIONS: Final = {"http": HTTPConnection, "https": HTTPSConnection}
 
 
-class RemoteError(ClobError):
+class RemoteError(ClobError, code="REMOTE_REFUSED"):
     """A server could not be reached, or rejected the request."""
-
-    code = "REMOTE_REFUSED"
 
 
 def call(url: str, token: str, method: str, path: str, body: object = None) -> Any:
-    """Send a request to a server.
-
-    Args:
-        url: the address, with ``http`` or ``https``.
-        token: an operator's token.
-        method: the HTTP method.
-        path: the path.
-        body: sent as JSON; None sends no body.
-
-    Returns:
-        The decoded JSON response.
+    """Send a request with an operator's token to a server; return the decoded JSON response.
 
     Raises:
         RemoteError: the server cannot be reached, or rejected the request.
@@ -51,20 +39,15 @@ def call(url: str, token: str, method: str, path: str, body: object = None) -> A
     kind = _CONNECTIONS.get(parts.scheme)
     if kind is None or not parts.hostname:
         raise RemoteError(f"the URL of a server must begin with http:// or https://; got {url!r}")
-    headers = {"Authorization": f"Bearer {token}"}
+    headers, content = {"Authorization": f"Bearer {token}"}, None
     if body is not None:
         headers["Content-Type"] = "application/json"
+        content = msgspec.json.encode(body)
     try:
-        connection = kind(parts.hostname, parts.port, timeout=TIMEOUT_S)
-        try:
-            connection.request(
-                method, path, None if body is None else msgspec.json.encode(body), headers
-            )
+        with closing(kind(parts.hostname, parts.port, timeout=TIMEOUT_S)) as connection:
+            connection.request(method, path, content, headers)
             response = connection.getresponse()
-            status, content = response.status, response.read()
-        finally:
-            connection.close()
-        result = msgspec.json.decode(content)
+            status, result = response.status, msgspec.json.decode(response.read())
     except (OSError, ValueError, HTTPException) as error:
         raise RemoteError(f"no valid response from {url}: {error!r}") from None
     if status != 200:
@@ -73,18 +56,8 @@ def call(url: str, token: str, method: str, path: str, body: object = None) -> A
     return result
 
 
-def add_command(
-    folder: Path, make: Callable[[int], ServerCommand], clock_ms: Callable[[], int]
-) -> ServerState:
-    """Append and apply one server command.
-
-    Args:
-        folder: the data folder; a missing log is created.
-        make: returns the command for a time.
-        clock_ms: returns the time, Unix milliseconds.
-
-    Returns:
-        The state afterwards.
+def add_command(folder: Path, make: Callable[[int], ServerCommand]) -> None:
+    """Append one server command, made for the current time; a missing log is created.
 
     Raises:
         LogLockedError: a server is using the folder.
@@ -93,20 +66,14 @@ def add_command(
     """
     with closing(SqliteLog(folder)) as log:
         state, hashed, _ = recover(log)
-        command = make(max(clock_ms(), state.now_ms))
+        command = make(max(wall_clock_ms(), state.now_ms))
         raw = encode(command)
         state.apply(command)
         log.append([raw], log.tail.seq, event_hash=hashed)
-    return state
 
 
 def keys_in(folder: Path) -> list[ApiKey]:
-    """List the keys of a data folder, oldest first.
-
-    Raises:
-        LogLockedError: a server is using the folder.
-        LogError: the log cannot be read, or is damaged.
-    """
+    """List the keys of a data folder, oldest first; errors as :func:`add_command`."""
     with closing(SqliteLog(folder)) as log:
         state, _, _ = recover(log)
     return list(state.registry.keys.values())

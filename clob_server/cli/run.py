@@ -16,23 +16,25 @@ from clob_server.log import LogDamagedError
 from clob_server.service import Service
 from clob_server.settings import Settings, SettingsError
 from clob_server.telemetry import logging
-from clob_server.transport import TransportConfig, TransportLimits
+from clob_server.transport.config import TransportConfig, TransportLimits
 from clob_server.transport.server import HttpServer, config_for
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
 
+ALLOWED_HEADERS: Final = (
+    "Content-Type", "X-API-Key", "X-Request-Id", "Authorization", "Idempotency-Key",
+)  # fmt: skip
+EXPOSED_HEADERS: Final = (
+    "X-Request-Id", "X-Next-Cursor", "Link", "ETag", "Retry-After", "X-Operation-Id",
+)  # fmt: skip
 RECURSION_MAX: Final = 1_000
 """Recursion limit. eth-account raises it a hundredfold on import, beyond the stack of a thread, so
 that a deeply nested body could crash the process."""
 
 
 def run(given: Mapping[str, str | None], environ: Mapping[str, str]) -> int:
-    """Run a server until it is stopped.
-
-    Args:
-        given: settings from the command line, by name.
-        environ: the environment.
+    """Run a server with settings from the command line, by name, until it is stopped.
 
     Returns:
         0 after a clean stop, 1 if the log is damaged or the server failed, 2 if settings or log are
@@ -69,11 +71,7 @@ def run(given: Mapping[str, str | None], environ: Mapping[str, str]) -> int:
 
 
 def config_of(app: App) -> TransportConfig:
-    """Configure the transport.
-
-    Raises:
-        SettingsError: a limit is too small, or a proxy is not an address.
-    """
+    """Configure the transport."""
     settings = app.service.settings
     try:
         return config_for(
@@ -105,30 +103,13 @@ def with_cors(app: App, origins: Sequence[str]) -> "ASGIApp":
         plain_asgi,
         allow_origins=origins,
         allow_methods=("GET", "POST", "PUT", "PATCH", "DELETE"),
-        allow_headers=(
-            "Content-Type",
-            "X-API-Key",
-            "X-Request-Id",
-            "Authorization",
-            "Idempotency-Key",
-        ),
-        expose_headers=(
-            "X-Request-Id",
-            "X-Next-Cursor",
-            "Link",
-            "ETag",
-            "Retry-After",
-            "X-Operation-Id",
-        ),
+        allow_headers=ALLOWED_HEADERS,
+        expose_headers=EXPOSED_HEADERS,
     )
 
 
 def limits_of(settings: Settings) -> TransportLimits:
-    """Return the limits of connections.
-
-    Raises:
-        ValueError: a limit is too small.
-    """
+    """Return the limits of connections."""
     return TransportLimits(
         connections_max=settings.connections_max,
         connections_per_address_max=settings.connections_per_address_max,

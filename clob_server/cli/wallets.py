@@ -21,7 +21,6 @@ documentation page "Start on the chain" shows every step.
 
 These keys are public. Anything sent to them on a real network is lost.
 """
-"""Text below the list."""
 
 
 def add_commands(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -49,9 +48,7 @@ def as_text() -> str:
     ['3', '0x90F79bf6EB2c4f870365E785982E1f101E93b906']
     """
     head = f"{'':2}  {'address':42}  {'private key':66}  used for"
-    lines = [
-        f"{each.index:2}  {each.address}  {each.private_key}  {each.role}" for each in ACCOUNTS
-    ]
+    lines = [f"{a.index:2}  {a.address}  {a.private_key}  {a.role}" for a in ACCOUNTS]
     return "\n".join([head, *lines]) + "\n" + HOW
 
 
@@ -62,12 +59,7 @@ def as_json() -> str:
     'operator'
     """
     listed = [
-        {
-            "index": each.index,
-            "address": each.address,
-            "privateKey": each.private_key,
-            "role": each.role,
-        }
-        for each in ACCOUNTS
+        {"index": a.index, "address": a.address, "privateKey": a.private_key, "role": a.role}
+        for a in ACCOUNTS
     ]
     return msgspec.json.format(msgspec.json.encode(listed)).decode() + "\n"

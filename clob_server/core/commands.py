@@ -14,9 +14,13 @@ from clob_server.chain.events import PermissionKind
 from clob_server.log import LogDamagedError
 
 
-class ServerBase(
+class Record(
     msgspec.Struct, frozen=True, kw_only=True, gc=False, array_like=True, forbid_unknown_fields=True
 ):
+    """Base of what commands contain."""
+
+
+class ServerBase(Record, frozen=True, kw_only=True):
     """Base of the server's commands."""
 
     KIND: ClassVar[int]
@@ -32,7 +36,6 @@ class SignatureRecord(msgspec.Struct, frozen=True, kw_only=True, gc=False, array
     """
 
     signer: str
-    """The address that signed."""
     salt: str
     """The salt as it was sent; an integer as decimal digits."""
     taker: str
@@ -43,7 +46,7 @@ class SignatureRecord(msgspec.Struct, frozen=True, kw_only=True, gc=False, array
     """r, s and v, 65 bytes."""
 
 
-class OrderCharge(ServerBase, frozen=True, kw_only=True, gc=False, array_like=True):
+class OrderCharge(ServerBase, frozen=True, kw_only=True):
     """Orders created, by the budget that they are charged to."""
 
     KIND: ClassVar[int] = 129
@@ -51,9 +54,7 @@ class OrderCharge(ServerBase, frozen=True, kw_only=True, gc=False, array_like=Tr
     """Budget, as named by ``clob_server.auth.rate_limit``, and number of orders."""
 
 
-class ApiKey(
-    msgspec.Struct, frozen=True, kw_only=True, gc=False, array_like=True, forbid_unknown_fields=True
-):
+class ApiKey(Record, frozen=True, kw_only=True):
     """An API key without its secret."""
 
     id: str
@@ -61,7 +62,6 @@ class ApiKey(
     hash: bytes
     """SHA-256 of the key, 32 bytes."""
     name: str
-    """Display name."""
     environment: str
     """``test`` or ``production``."""
     scopes: tuple[str, ...]
@@ -78,59 +78,51 @@ class ApiKey(
     """Time of deactivation; None while active."""
 
 
-class AddKey(ServerBase, frozen=True, kw_only=True, gc=False, array_like=True):
+class AddKey(ServerBase, frozen=True, kw_only=True):
     """Add an API key."""
 
     KIND: ClassVar[int] = 130
     key: ApiKey
 
 
-class DeactivateKey(ServerBase, frozen=True, kw_only=True, gc=False, array_like=True):
+class DeactivateKey(ServerBase, frozen=True, kw_only=True):
     """Deactivate an API key from the next request on."""
 
     KIND: ClassVar[int] = 131
     key_id: str
 
 
-class SetDelegate(ServerBase, frozen=True, kw_only=True, gc=False, array_like=True):
+class SetDelegate(ServerBase, frozen=True, kw_only=True):
     """Allow or forbid a delegate to sign for a maker; signed by the maker (decision 16)."""
 
     KIND: ClassVar[int] = 132
     maker: str
-    """The maker."""
     delegate: str
-    """The delegate."""
     allowed: bool
     """Whether the delegate may sign."""
     nonce: str
     """Rising 256-bit number per maker, in decimal digits."""
 
 
-class DescribeMarket(ServerBase, frozen=True, kw_only=True, gc=False, array_like=True):
+class DescribeMarket(ServerBase, frozen=True, kw_only=True):
     """Set question and description of a market."""
 
     KIND: ClassVar[int] = 133
     market: str
-    """The market."""
     question: str
-    """The question."""
     description: str = ""
-    """Further description."""
 
 
-class SetOutcome(ServerBase, frozen=True, kw_only=True, gc=False, array_like=True):
+class SetOutcome(ServerBase, frozen=True, kw_only=True):
     """Set the winning token of a market; its mode changes by another command."""
 
     KIND: ClassVar[int] = 134
     market: str
-    """The market."""
     outcome: str
     """``yes`` or ``no``."""
 
 
-class Budgets(
-    msgspec.Struct, frozen=True, kw_only=True, gc=False, array_like=True, forbid_unknown_fields=True
-):
+class Budgets(Record, frozen=True, kw_only=True):
     """Requests per minute, by kind (decision 32)."""
 
     anonymous_per_minute: int = 100
@@ -143,15 +135,14 @@ class Budgets(
     """Cancels per key or address; counted separately."""
 
 
-class SetBudgets(ServerBase, frozen=True, kw_only=True, gc=False, array_like=True):
+class SetBudgets(ServerBase, frozen=True, kw_only=True):
     """Set the request budgets."""
 
     KIND: ClassVar[int] = 135
     budgets: Budgets
-    """The new budgets."""
 
 
-class Grant(ServerBase, frozen=True, kw_only=True, gc=False, array_like=True):
+class Grant(ServerBase, frozen=True, kw_only=True):
     """Grant faucet units to a wallet before the operation is sent."""
 
     KIND: ClassVar[int] = 136
@@ -163,7 +154,7 @@ class Grant(ServerBase, frozen=True, kw_only=True, gc=False, array_like=True):
     """Whole units."""
 
 
-class GiveBack(ServerBase, frozen=True, kw_only=True, gc=False, array_like=True):
+class GiveBack(ServerBase, frozen=True, kw_only=True):
     """Return a grant after its operation failed."""
 
     KIND: ClassVar[int] = 137
@@ -171,9 +162,7 @@ class GiveBack(ServerBase, frozen=True, kw_only=True, gc=False, array_like=True)
     """The operation; without a grant nothing changes."""
 
 
-class Condition(
-    msgspec.Struct, frozen=True, kw_only=True, gc=False, array_like=True, forbid_unknown_fields=True
-):
+class Condition(Record, frozen=True, kw_only=True):
     """A market's condition on the chain."""
 
     question_id: bytes
@@ -190,7 +179,7 @@ class Condition(
     """NO token, decimal digits."""
 
 
-class BindMarket(ServerBase, frozen=True, kw_only=True, gc=False, array_like=True):
+class BindMarket(ServerBase, frozen=True, kw_only=True):
     """Bind a market to a condition of the chain.
 
     No effect on a market with other tokens.
@@ -198,12 +187,11 @@ class BindMarket(ServerBase, frozen=True, kw_only=True, gc=False, array_like=Tru
 
     KIND: ClassVar[int] = 138
     market: str
-    """The market."""
     condition: Condition
     """The condition; permanent."""
 
 
-class BeginSettlement(ServerBase, frozen=True, kw_only=True, gc=False, array_like=True):
+class BeginSettlement(ServerBase, frozen=True, kw_only=True):
     """Set the base of trade ids, before the first settling market."""
 
     KIND: ClassVar[int] = 139
@@ -211,7 +199,7 @@ class BeginSettlement(ServerBase, frozen=True, kw_only=True, gc=False, array_lik
     """16 bytes unique to this log, so that trade ids are unique on the chain."""
 
 
-class SendTrades(ServerBase, frozen=True, kw_only=True, gc=False, array_like=True):
+class SendTrades(ServerBase, frozen=True, kw_only=True):
     """Assign trades to an operation of the chain, before it is sent.
 
     Trades of an operation that failed as a whole move to this one.
@@ -219,14 +207,11 @@ class SendTrades(ServerBase, frozen=True, kw_only=True, gc=False, array_like=Tru
 
     KIND: ClassVar[int] = 140
     operation: str
-    """The operation."""
     trades: tuple[int, ...]
     """Trade numbers in order; the first of a mint or merge."""
 
 
-class TradeEnd(
-    msgspec.Struct, frozen=True, kw_only=True, gc=False, array_like=True, forbid_unknown_fields=True
-):
+class TradeEnd(Record, frozen=True, kw_only=True):
     """Result of a settlement."""
 
     trade: int
@@ -237,7 +222,7 @@ class TradeEnd(
     """Reason of a failure; empty if settled."""
 
 
-class EndTrades(ServerBase, frozen=True, kw_only=True, gc=False, array_like=True):
+class EndTrades(ServerBase, frozen=True, kw_only=True):
     """Record results of settlements; engine commands accompany it."""
 
     KIND: ClassVar[int] = 141
@@ -245,14 +230,12 @@ class EndTrades(ServerBase, frozen=True, kw_only=True, gc=False, array_like=True
     """One per trade; unknown trades are ignored."""
 
 
-class FollowChain(ServerBase, frozen=True, kw_only=True, gc=False, array_like=True):
+class FollowChain(ServerBase, frozen=True, kw_only=True):
     """Record the last processed block and what it changed."""
 
     KIND: ClassVar[int] = 142
     block: int
-    """Block number."""
     hash: str
-    """Block hash."""
     wallets: tuple[str, ...] = ()
     """Wallets with a first approval for the exchange contract."""
     permissions: tuple[tuple[PermissionKind, str, str, bool], ...] = ()
@@ -291,7 +274,9 @@ KINDS: Final = {kind: bytes((kind.KIND,)) for kind in get_args(ServerCommand)}
 """The first byte of each type of the server's commands."""
 pack: Final = msgspec.msgpack.Encoder().encode
 """Encodes the rest of a command, without the check of :func:`encode`."""
-_UNPACK: Final = {byte: msgspec.msgpack.Decoder(kind) for kind, byte in KINDS.items()}
+_UNPACK: Final[dict[bytes, msgspec.msgpack.Decoder[ServerCommand]]] = {
+    byte: msgspec.msgpack.Decoder(kind) for kind, byte in KINDS.items()
+}
 
 
 def encode(command: AnyCommand) -> bytes:
@@ -316,20 +301,15 @@ def encode(command: AnyCommand) -> bytes:
 
 
 def decode_own(raw: bytes) -> ServerCommand:
-    """Decode a server command.
-
-    Args:
-        raw: the bytes, starting with the kind.
+    """Decode a server command, which starts with its kind byte.
 
     Raises:
         LogDamagedError: unknown kind or invalid bytes.
     """
     decoder = _UNPACK.get(raw[:1])
     if decoder is None:
-        kind = int.from_bytes(raw[:1])
-        raise LogDamagedError(f"unknown command kind {kind}")
+        raise LogDamagedError(f"unknown command kind {int.from_bytes(raw[:1])}")
     try:
-        command: ServerCommand = decoder.decode(raw[1:])
+        return decoder.decode(raw[1:])
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise LogDamagedError(f"a command of kind {raw[0]} cannot be decoded: {error}") from None
-    return command

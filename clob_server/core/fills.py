@@ -27,12 +27,8 @@ _REPLACED: Final = RemovalReason.REPLACED
 def party_body(order: Order, record: SignatureRecord | None, market_bps: int) -> PartyBody:
     """Return an order as part of a fill, exactly as signed.
 
-    An unsigned order gets a salt derived from its id, so that its hash is the same in all fills.
-
-    Args:
-        order: the submitted order.
-        record: its signature record; None for an unsigned order.
-        market_bps: the market's fee rate; a lower signed cap applies.
+    The market's fee rate applies unless the signed cap is lower. An unsigned order gets a salt
+    derived from its id, so that its hash is the same in all fills.
     """
     collateral = order.collateral
     if collateral is None:
@@ -64,13 +60,7 @@ def salt_of(order_id: str | int) -> int:
 
 
 class FillBuilder:
-    """Records each trade of a settling market as a complete fill in the ledger.
-
-    Args:
-        matcher: has the markets and the resting orders.
-        settling: the ledger.
-        signature: returns the signature record of an order.
-    """
+    """Records each trade of a settling market as a complete fill in the ledger."""
 
     def __init__(
         self,
@@ -97,7 +87,7 @@ class FillBuilder:
 
         Args:
             events: all events of one command.
-            incoming: the order that came in, or gave up its place; None where none did.
+            incoming: the new or replaced order, if any.
             num_trades: number of trades after the command.
             now_ms: the time of the command, Unix milliseconds.
         """
@@ -146,5 +136,4 @@ class FillBuilder:
         )
 
     def _party(self, order: Order, market_bps: int) -> PartyBody:
-        """Return an order as part of a fill."""
         return party_body(order, self._signature(order.id), market_bps)

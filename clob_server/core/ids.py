@@ -50,18 +50,13 @@ class Permutation:
 
 
 def _table(key: bytes, purpose: str) -> "array[int]":
-    """Derive the table of one round from the key."""
     stream = hashlib.shake_256(key + purpose.encode()).digest(4 * HALF)
     drawn = struct.unpack(f"<{HALF}I", stream)  # little-endian on every machine: the log may move
     return array("H", [number % HALF for number in drawn])
 
 
 class Ids:
-    """Creates ids of orders and trades.
-
-    Args:
-        key: 32 secret bytes.
-    """
+    """Creates ids of orders and trades from a key of 32 secret bytes."""
 
     def __init__(self, key: bytes) -> None:
         self._orders = Permutation(key, "orders")
@@ -77,11 +72,7 @@ class Ids:
 
 
 def order_hash_in(order_ref: str) -> bytes | None:
-    """Return the order hash of a reference; None if it is an order id.
-
-    Args:
-        order_ref: order id, or order hash in hexadecimal.
-    """
+    """Return the order hash of a reference, an order id or hash; None if it is an id."""
     if len(order_ref) != ORDER_HASH_CHARACTERS or order_ref[:2].lower() != "0x":
         return None
     try:

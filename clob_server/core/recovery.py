@@ -19,9 +19,6 @@ def recover(log: Log) -> tuple[ServerState, bytes, int]:
     Frames contain the event hash before their first command, so only the last frame is hashed here;
     ``clob-server verify`` hashes all.
 
-    Args:
-        log: the log.
-
     Returns:
         The state, the event hash after the last command, and the number of replayed commands.
 
@@ -85,16 +82,10 @@ def commands_of(frame: Frame) -> list[AnyCommand]:
 def take_snapshot(log: Log, state: ServerState, hashed: bytes) -> Snapshot:
     """Store a durable snapshot of the state after the last command.
 
-    While a sequencer runs, call this from a subscriber only, where log and state agree.
-
-    Args:
-        log: the log; the state must include all of it.
-        state: the state.
-        hashed: the event hash after the last command.
+    State and event hash must include the whole log. While a sequencer runs, call this from a
+    subscriber only, where they do.
     """
-    tail = log.tail
-    snapshot = Snapshot(
-        seq=tail.seq, chain_hash=tail.chain_hash, event_hash=hashed, state=state.snapshot()
-    )
+    seq, chain_hash = log.tail.seq, log.tail.chain_hash
+    snapshot = Snapshot(seq=seq, chain_hash=chain_hash, event_hash=hashed, state=state.snapshot())
     log.put_snapshot(snapshot)
     return snapshot

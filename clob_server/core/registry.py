@@ -5,31 +5,16 @@ Like the engine it changes by commands only, which carry their time, and reads n
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
+from itertools import takewhile
+from operator import itemgetter
 from typing import Final
 
 import msgspec
+from msgspec.structs import replace
 
 from clob.errors import InvalidCommandError
 from clob.units import UINT256_MAX
-from clob_server.core.commands import (
-    AddKey,
-    ApiKey,
-    BeginSettlement,
-    BindMarket,
-    Budgets,
-    Condition,
-    DeactivateKey,
-    DescribeMarket,
-    EndTrades,
-    FollowChain,
-    GiveBack,
-    Grant,
-    SendTrades,
-    ServerCommand,
-    SetBudgets,
-    SetDelegate,
-    SetOutcome,
-)
+from clob_server.core import commands
 from clob_server.core.rejections import (
     DelegateNonceError,
     FaucetLimitError,
@@ -50,7 +35,6 @@ class FaucetGrant(msgspec.Struct, frozen=True, gc=False, array_like=True):
     """Units granted to a wallet."""
 
     operation: str
-    """The operation."""
     user: str
     """The wallet."""
     amount: int
@@ -60,11 +44,7 @@ class FaucetGrant(msgspec.Struct, frozen=True, gc=False, array_like=True):
 
 
 class FaucetGrants:
-    """Grants of the last day, oldest first.
-
-    Args:
-        grants: the initial grants.
-    """
+    """Grants of the last day, oldest first."""
 
     def __init__(self, grants: Iterable[FaucetGrant] = ()) -> None:
         self._by_operation: dict[str, FaucetGrant] = {}
@@ -82,13 +62,7 @@ class FaucetGrants:
         return isinstance(other, FaucetGrants) and list(self) == list(other)
 
     def give(self, operation: str, user: str, amount: int, now_ms: int) -> None:
-        """Grant units to a wallet; a repeated operation is not a second grant.
-
-        Args:
-            operation: the operation.
-            user: the wallet.
-            amount: whole units.
-            now_ms: the time, Unix milliseconds.
+        """Grant whole units to a wallet; a repeated operation is not a second grant.
 
         Raises:
             FaucetLimitError: the wallet would exceed its daily limit.
@@ -111,30 +85,19 @@ class FaucetGrants:
         """Remove the grant of an operation, if any."""
         granted = self._by_operation.pop(operation, None)
         if granted is not None:
-            self._drop(granted)
+            of_user = self._by_user[granted.user]
+            of_user.remove(granted)
+            if not of_user:
+                del self._by_user[granted.user]
 
     def _keep(self, granted: FaucetGrant) -> None:
-        """Index a grant by operation and wallet."""
         self._by_operation[granted.operation] = granted
         self._by_user[granted.user].append(granted)
 
-    def _drop(self, granted: FaucetGrant) -> None:
-        """Remove a grant from its wallet."""
-        of_user = self._by_user[granted.user]
-        of_user.remove(granted)
-        if not of_user:
-            del self._by_user[granted.user]
-
     def _forget(self, now_ms: int) -> None:
         """Remove grants that no longer count."""
-        gone = []
-        for granted in self._by_operation.values():
-            if counts(granted, now_ms):
-                break
-            gone.append(granted)
-        for granted in gone:
-            del self._by_operation[granted.operation]
-            self._drop(granted)
+        for granted in list(takewhile(lambda each: not counts(each, now_ms), self)):
+            self.take_back(granted.operation)
 
 
 def counts(granted: FaucetGrant, now_ms: int) -> bool:
@@ -166,9 +129,7 @@ class MarketText(msgspec.Struct, frozen=True, gc=False, array_like=True):
     """Texts of a market."""
 
     question: str = ""
-    """The question."""
     description: str = ""
-    """Further description."""
     outcome: str = ""
     """``yes`` or ``no`` once resolved."""
 
@@ -176,14 +137,14 @@ class MarketText(msgspec.Struct, frozen=True, gc=False, array_like=True):
 class _Kept(msgspec.Struct, frozen=True, array_like=True):
     """A registry in a snapshot."""
 
-    keys: list[ApiKey]
+    keys: list[commands.ApiKey]
     delegates: list[tuple[str, str]]
     delegate_nonces: list[tuple[str, str]]
     words: list[tuple[str, MarketText]]
-    budgets: Budgets
+    budgets: commands.Budgets
     now_ms: int
     grants: list[FaucetGrant]
-    conditions: list[tuple[str, Condition]]
+    conditions: list[tuple[str, commands.Condition]]
     settling: LedgerSnapshot
 
 
@@ -191,36 +152,37 @@ class Registry:
     """State of the server besides the engine."""
 
     def __init__(self) -> None:
-        self.keys: dict[str, ApiKey] = {}
+        self.keys: dict[str, commands.ApiKey] = {}
         self.delegates: set[tuple[str, str]] = set()
         self.words: dict[str, MarketText] = {}
-        self.conditions: dict[str, Condition] = {}
+        self.conditions: dict[str, commands.Condition] = {}
         """Conditions by market id."""
         self.grants: FaucetGrants = FaucetGrants()
         """Faucet grants of the last day."""
         self.settling: SettlementLedger = SettlementLedger()
-        """Settlement ledger."""
-        self.budgets: Budgets = Budgets()
+        self.budgets: commands.Budgets = commands.Budgets()
         self.now_ms: int = 0
         """Time of the latest command, Unix milliseconds."""
         self._delegate_nonces: dict[str, int] = {}
         self._handlers = {
-            AddKey: self._add_key,
-            DeactivateKey: self._deactivate_key,
-            SetDelegate: self._set_delegate,
-            DescribeMarket: self._describe,
-            SetOutcome: self._set_outcome,
-            SetBudgets: self._set_budgets,
-            Grant: self._grant,
-            GiveBack: self._give_back,
-            BindMarket: self._bind,
-            BeginSettlement: lambda command: self.settling.begin(command),
-            SendTrades: lambda command: self.settling.send(command),
-            EndTrades: lambda command: self.settling.end(command),
-            FollowChain: lambda command: self.settling.follow(command),
+            commands.AddKey: self._add_key,
+            commands.DeactivateKey: self._deactivate_key,
+            commands.SetDelegate: self._set_delegate,
+            commands.DescribeMarket: self._describe,
+            commands.SetOutcome: self._set_outcome,
+            commands.SetBudgets: self._set_budgets,
+            commands.Grant: lambda it: self.grants.give(
+                it.operation, it.user, it.amount, it.now_ms
+            ),
+            commands.GiveBack: lambda command: self.grants.take_back(command.operation),
+            commands.BindMarket: self._bind,
+            commands.BeginSettlement: lambda command: self.settling.begin(command),
+            commands.SendTrades: lambda command: self.settling.send(command),
+            commands.EndTrades: lambda command: self.settling.end(command),
+            commands.FollowChain: lambda command: self.settling.follow(command),
         }
 
-    def apply(self, command: ServerCommand) -> None:
+    def apply(self, command: commands.ServerCommand) -> None:
         """Execute one server command.
 
         Raises:
@@ -236,26 +198,23 @@ class Registry:
 
     # ----- keys --------------------------------------------------------------------------------
 
-    def _add_key(self, command: AddKey) -> None:
-        """Add a key."""
+    def _add_key(self, command: commands.AddKey) -> None:
         key = command.key
         if key.id in self.keys:
             raise KeyExistsError(f"key {key.id!r:.80} already exists")
         self.keys[key.id] = key
 
-    def _deactivate_key(self, command: DeactivateKey) -> None:
-        """Deactivate a key."""
+    def _deactivate_key(self, command: commands.DeactivateKey) -> None:
         key = self.keys.get(command.key_id)
         if key is None:
             raise UnknownKeyError(f"no key {command.key_id!r:.80}")
         if key.deactivated_ms is not None:
             raise KeyInactiveError(f"key {key.id!r} was deactivated at {key.deactivated_ms} ms")
-        self.keys[key.id] = msgspec.structs.replace(key, deactivated_ms=command.now_ms)
+        self.keys[key.id] = replace(key, deactivated_ms=command.now_ms)
 
-    # ----- the rest ----------------------------------------------------------------------------
+    # ----- delegates and markets ---------------------------------------------------------------
 
-    def _set_delegate(self, command: SetDelegate) -> None:
-        """Add or remove a delegate."""
+    def _set_delegate(self, command: commands.SetDelegate) -> None:
         least, nonce = self.delegate_nonce(command.maker), uint256(command.nonce)
         if nonce < least:
             raise DelegateNonceError(
@@ -268,36 +227,22 @@ class Registry:
         else:
             self.delegates.discard(pair)
 
-    def _describe(self, command: DescribeMarket) -> None:
-        """Set question and description."""
-        before = self.words.get(command.market, MarketText())
-        self.words[command.market] = MarketText(
-            command.question, command.description, before.outcome
+    def _describe(self, command: commands.DescribeMarket) -> None:
+        words = self.words.get(command.market, MarketText())
+        self.words[command.market] = replace(
+            words, question=command.question, description=command.description
         )
 
-    def _set_outcome(self, command: SetOutcome) -> None:
-        """Set the winning token."""
-        before = self.words.get(command.market, MarketText())
-        self.words[command.market] = MarketText(
-            before.question, before.description, command.outcome
-        )
+    def _set_outcome(self, command: commands.SetOutcome) -> None:
+        words = self.words.get(command.market, MarketText())
+        self.words[command.market] = replace(words, outcome=command.outcome)
 
-    def _bind(self, command: BindMarket) -> None:
-        """Bind a market to a condition."""
+    def _bind(self, command: commands.BindMarket) -> None:
         if command.market in self.conditions:
             raise MarketBoundError(f"market {command.market!r:.80} already has a condition")
         self.conditions[command.market] = command.condition
 
-    def _grant(self, command: Grant) -> None:
-        """Grant faucet units."""
-        self.grants.give(command.operation, command.user, command.amount, command.now_ms)
-
-    def _give_back(self, command: GiveBack) -> None:
-        """Remove a grant."""
-        self.grants.take_back(command.operation)
-
-    def _set_budgets(self, command: SetBudgets) -> None:
-        """Set the budgets."""
+    def _set_budgets(self, command: commands.SetBudgets) -> None:
         self.budgets = command.budgets
 
     # ----- snapshots ---------------------------------------------------------------------------
@@ -309,11 +254,11 @@ class Registry:
             keys=list(self.keys.values()),
             delegates=sorted(self.delegates),
             delegate_nonces=[(maker, str(nonce)) for maker, nonce in nonces],
-            words=sorted(self.words.items(), key=lambda item: item[0]),
+            words=sorted(self.words.items(), key=itemgetter(0)),
             budgets=self.budgets,
             now_ms=self.now_ms,
             grants=list(self.grants),
-            conditions=sorted(self.conditions.items(), key=lambda item: item[0]),
+            conditions=sorted(self.conditions.items(), key=itemgetter(0)),
             settling=self.settling.snapshot(),
         )
         return msgspec.msgpack.encode(kept)

@@ -3,39 +3,24 @@
 from clob import RejectedError
 
 
-class UnknownKeyError(RejectedError):
+class UnknownKeyError(RejectedError, code="UNKNOWN_KEY"):
     """No API key has this id."""
 
-    code = "UNKNOWN_KEY"
 
-
-class KeyExistsError(RejectedError):
+class KeyExistsError(RejectedError, code="KEY_EXISTS"):
     """An API key with this id exists."""
 
-    code = "KEY_EXISTS"
 
-
-class KeyInactiveError(RejectedError):
+class KeyInactiveError(RejectedError, code="KEY_INACTIVE"):
     """The API key is already inactive."""
 
-    code = "KEY_INACTIVE"
 
-
-class DelegateNonceError(RejectedError):
+class DelegateNonceError(RejectedError, code="DELEGATE_NONCE_TOO_LOW"):
     """The nonce of a delegation is not above the last one."""
 
-    code = "DELEGATE_NONCE_TOO_LOW"
 
-
-class FaucetLimitError(RejectedError):
-    """A wallet reached the daily limit of the faucet.
-
-    Args:
-        message: rule, value and limit.
-        frees_ms: when the amount is available again, Unix milliseconds.
-    """
-
-    code = "FAUCET_LIMIT"
+class FaucetLimitError(RejectedError, code="FAUCET_LIMIT"):
+    """A wallet reached the daily limit of the faucet."""
 
     def __init__(self, message: str, frees_ms: int) -> None:
         super().__init__(message)
@@ -43,7 +28,5 @@ class FaucetLimitError(RejectedError):
         """When the amount is available again, Unix milliseconds."""
 
 
-class MarketBoundError(RejectedError):
+class MarketBoundError(RejectedError, code="MARKET_EXISTS"):
     """The market already has a condition."""
-
-    code = "MARKET_EXISTS"

@@ -8,7 +8,7 @@ The clock is read once per batch.
 import asyncio
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
 from queue import SimpleQueue
@@ -17,7 +17,19 @@ from typing import Any, Final, TypeAlias
 import msgspec
 from msgspec.structs import replace
 
-from clob import AddMarket, Batch, ClobError, Expire, Market, RejectedError, SetMarket, Submit
+from clob import (
+    AddMarket,
+    Batch,
+    ClobError,
+    Event,
+    Expire,
+    Market,
+    Rejected,
+    RejectedError,
+    SetMarket,
+    Submit,
+    Trade,
+)
 from clob.codec import encode as encode_command
 from clob.journal import ZERO_HASH, Outcome, event_hash
 from clob_server.core.commands import ENGINE, KINDS, AnyCommand, ServerCommand, encode, pack
@@ -46,9 +58,6 @@ class LogThread:
 
     Like an executor of one thread with a shorter way there and back: an acknowledgement took 1.45
     times a sync with the executor and takes 1.15 times with this.
-
-    Args:
-        name: the name of the thread.
     """
 
     def __init__(self, name: str) -> None:
@@ -73,54 +82,47 @@ class LogThread:
         self._thread.join()
 
     def _work(self) -> None:
-        """Run the queued work."""
         while (item := self._queue.get()) is not None:
             work, future = item
             try:
-                result, error = work(), None
-            except BaseException as raised:  # belongs to the caller
-                result, error = None, raised
+                result = work()
+            except BaseException as error:  # belongs to the caller
+                result = error
             if future is not None:
                 with suppress(RuntimeError):  # the loop is closed
-                    future.get_loop().call_soon_threadsafe(_set_result, future, result, error)
-            del item, work, future, result, error  # keep nothing alive while the queue is empty
+                    future.get_loop().call_soon_threadsafe(resolve, future, result)
+            del item, work, future, result  # keep nothing alive while the queue is empty
 
 
-def _set_result(future: asyncio.Future[Any], result: object, error: BaseException | None) -> None:
-    """Set the result of a future unless its waiter was cancelled."""
+def resolve(future: "asyncio.Future[Any]", result: object) -> None:
+    """Set the result or exception of a future unless its waiter was cancelled."""
     if future.done():
         return
-    if error is None:
+    if not isinstance(result, BaseException):
         future.set_result(result)
+    elif isinstance(result, StopIteration):  # a future does not accept it
+        future.set_exception(RuntimeError(repr(result)))
     else:
-        future.set_exception(error)
+        future.set_exception(result)
 
 
 # ----- commands on their way -----------------------------------------------------------------
 
 
-class SequencerStoppedError(ClobError):
+class SequencerStoppedError(ClobError, code="ENGINE_STOPPED"):
     """The server is shutting down, or its log has failed: no command is accepted."""
 
-    code = "ENGINE_STOPPED"
 
-
-class OutcomeUnknownError(ClobError):
+class OutcomeUnknownError(ClobError, code="OUTCOME_UNKNOWN"):
     """The server was interrupted while it wrote the command, which may or may not be durable."""
 
-    code = "OUTCOME_UNKNOWN"
 
-
-class QueueFullError(ClobError):
+class QueueFullError(ClobError, code="ENGINE_FULL"):
     """Too many commands wait for the next batch."""
 
-    code = "ENGINE_FULL"
 
-
-class NoOrderLeftError(ClobError):
+class NoOrderLeftError(ClobError, code="REJECTED"):
     """Every order of a batch was rejected before it was written."""
-
-    code = "REJECTED"
 
 
 class NewOrder(msgspec.Struct, frozen=True, gc=False):
@@ -166,6 +168,28 @@ class Committed(msgspec.Struct, frozen=True):
         return self.command.now_ms
 
 
+def trades_in(batch: Sequence[Committed]) -> Iterator[tuple[int, Trade, int]]:
+    """Yield the trades of a batch: number in all markets, trade, time in Unix milliseconds."""
+    for done in batch:
+        if not isinstance(done.outcome, RejectedError):
+            number = done.num_trades
+            for event in done.outcome:
+                if isinstance(event, Trade):
+                    number += 1
+                    yield number, event, done.command.now_ms
+
+
+def accepted_orders(command: AnyCommand, events: Sequence[Event | Rejected]) -> Iterator[Submit]:
+    """Yield the accepted orders of a command that was not rejected as a whole."""
+    if type(command) is Submit:
+        yield command
+    elif type(command) is Batch:
+        rejected = {event.index for event in events if type(event) is Rejected}
+        for index, each in enumerate(command.commands):
+            if type(each) is Submit and index not in rejected:
+                yield each
+
+
 class QueuedCommand(msgspec.Struct, frozen=True):
     """The result of a handler that needs a command committed before it can reply."""
 
@@ -193,11 +217,7 @@ class Sequencer:
 
     Args:
         log: the log of the commands; nothing else may append to it.
-        state: the state after the whole log.
-        clock_ms: returns the time, Unix milliseconds.
-        ids: names new orders.
-        event_hash: the event hash after the last command of the log.
-        max_queued: commands that may wait for the next batch; beyond it ``QueueFullError``.
+        event_hash: the event hash after the whole log.
         charges: returns the server's own commands that go into a batch before all others.
         open_market: opens the markets of orders that name unknown ones; None where none opens.
         on_commit: called on the log thread with the seconds that writing a batch took. Must not
@@ -225,8 +245,10 @@ class Sequencer:
         self._log = log
         self._clock_ms = clock_ms
         self._ids = ids
-        self._seq = log.tail.seq
-        self._event_hash = event_hash
+        self.seq: int = log.tail.seq
+        """Number of the last command that was committed."""
+        self.event_hash: bytes = event_hash
+        """The event hash after that command."""
         self._max_queued = max_queued
         self._charges = charges
         self._open_market = open_market
@@ -237,16 +259,6 @@ class Sequencer:
         self._is_open = True
         self._thread: LogThread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
-
-    @property
-    def seq(self) -> int:
-        """Number of the last command that was committed."""
-        return self._seq
-
-    @property
-    def event_hash(self) -> bytes:
-        """The event hash after the last command that was committed."""
-        return self._event_hash
 
     @property
     def num_queued(self) -> int:
@@ -363,11 +375,9 @@ class Sequencer:
             for listener in self._listeners:
                 listener(committed)
         except BaseException as error:
-            failure = (
-                error
-                if isinstance(error, Exception)
-                else OutcomeUnknownError(f"the server was interrupted: {error!r}")
-            )
+            failure: Exception = OutcomeUnknownError(f"the server was interrupted: {error!r}")
+            if isinstance(error, Exception):
+                failure = error
             for callback in callbacks:
                 callback(failure)
             raise
@@ -453,22 +463,22 @@ class Sequencer:
         The log rejects it if something else has appended since the last batch.
         """
         start = time.perf_counter()
-        self._log.append(encoded, self._seq, event_hash=self._event_hash)
+        self._log.append(encoded, self.seq, event_hash=self.event_hash)
         self._on_commit(time.perf_counter() - start)
 
     def _apply(self, commands: Sequence[AnyCommand]) -> list[Committed]:
         """Apply a durable batch. The event hash covers the commands of the engine."""
         committed, state, outcome = [], self.state, None
-        for seq, command in enumerate(commands, self._seq + 1):
+        for seq, command in enumerate(commands, self.seq + 1):
             num_trades = state.num_trades
             try:
                 outcome = state.apply(command)
             except RejectedError as rejection:
                 outcome = rejection
             if type(command) in ENGINE:
-                self._event_hash = event_hash(self._event_hash, outcome)
+                self.event_hash = event_hash(self.event_hash, outcome)
             committed.append(Committed(seq, command, outcome, num_trades))
-        self._seq += len(committed)
+        self.seq += len(committed)
         return committed
 
     def _run_after_commit(self) -> None:
@@ -478,7 +488,6 @@ class Sequencer:
                 work()
 
     def _fail_queued(self, error: BaseException) -> None:
-        """Fail every queued command."""
         self._is_open = False
         queued, self._queue = self._queue, []
         for _, callback in queued:
@@ -498,25 +507,8 @@ def _build(work: Work, now_ms: int) -> tuple[AnyCommand, ...]:
     return commands
 
 
-def resolve(future: "asyncio.Future[Committed]", result: Committed | Exception) -> None:
-    """Set the result unless the waiter was cancelled."""
-    if future.done():
-        return
-    if isinstance(result, Committed):
-        future.set_result(result)
-    elif isinstance(result, StopIteration):  # a future does not accept it
-        future.set_exception(RuntimeError(repr(result)))
-    else:
-        future.set_exception(result)
-
-
 async def expire_orders(sequencer: Sequencer, clock_ms: Callable[[], int]) -> None:
-    """Submit an ``Expire`` within a second of an order falling due, until cancelled (decision 50).
-
-    Args:
-        sequencer: commits the command.
-        clock_ms: returns the time, Unix milliseconds.
-    """
+    """Expire orders within a second of falling due, until cancelled (decision 50)."""
     matcher = sequencer.state.matcher
     while True:
         await asyncio.sleep(EXPIRY_INTERVAL_S)

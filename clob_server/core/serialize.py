@@ -42,12 +42,7 @@ _DIRECT: Final = MatchType.DIRECT.value
 
 
 def order_body(record: OrderRecord, signature: SignatureRecord | None) -> OrderBody:
-    """Return the body of an order.
-
-    Args:
-        record: the order's record in the engine.
-        signature: its signature record; None for an order without a signature.
-    """
+    """Return the body of an order; ``signature`` is None for one without a signature."""
     order = record.order
     collateral = order.size * order.price // 100 if order.collateral is None else order.collateral
     buys = order.side is Side.BUY
@@ -95,13 +90,7 @@ def average(collateral: int, tokens: int) -> str | None:
 
 
 def orderbook_body(market: str, depth: Depth, changed_ms: int) -> OrderbookBody:
-    """Return the body of a book.
-
-    Args:
-        market: the market.
-        depth: the book.
-        changed_ms: time of the market's last event.
-    """
+    """Return the body of a book."""
     bids, asks = (
         [
             LevelBody(
@@ -127,14 +116,7 @@ def orderbook_body(market: str, depth: Depth, changed_ms: int) -> OrderbookBody:
 def trade_body(
     event: Trade, trade_id: str, now_ms: int, fate: SettlementStatus = NONE
 ) -> TradeBody:
-    """Return the body of a trade.
-
-    Args:
-        event: the trade.
-        trade_id: the trade id.
-        now_ms: the time of the trade.
-        fate: the settlement status.
-    """
+    """Return the body of a trade."""
     settlement, tx_hash, reason = fate
     return TradeBody(
         id=trade_id,
@@ -165,15 +147,7 @@ def summaries(
     num_trades: int,
     tx_hash: str | None = None,
 ) -> list[TradeSummary]:
-    """Return summaries of the trades of a command.
-
-    Args:
-        events: the events of the command.
-        ids: creates trade ids.
-        now_ms: the time of the command.
-        num_trades: the number of trades before it.
-        tx_hash: the settling transaction, if any.
-    """
+    """Return summaries of the trades of a command, which follow ``num_trades`` others."""
     return [
         TradeSummary(
             id=ids.trade(now_ms, number), price=trade.price, size=str(trade.size), tx_hash=tx_hash
@@ -218,12 +192,7 @@ def market_terms(market: Market, words: MarketText) -> dict[str, Any]:
 
 
 def chain_terms(condition: Condition | None, state: str | None) -> dict[str, Any]:
-    """Return the fields about a market's condition.
-
-    Args:
-        condition: the condition, or None.
-        state: its state on the chain, or None.
-    """
+    """Return the fields about a market's condition."""
     if condition is None:
         return dict.fromkeys(("condition_id", "question_id", "collateral", "chain"))
     return {

@@ -6,6 +6,7 @@ merge settle as one, under the number of the first.
 
 from collections import deque
 from collections.abc import Sequence
+from itertools import islice
 from typing import Final
 
 import msgspec
@@ -28,24 +29,20 @@ class TradeHalf(msgspec.Struct, frozen=True, gc=False, array_like=True):
     seq: int
     """Sequence number of the event in its market."""
     token: str
-    """The traded token."""
     buyer: str
     """Maker of the buy order; empty in a merge."""
     seller: str
     """Maker of the sell order; empty in a mint."""
 
 
-class HeldTrade(msgspec.Struct, frozen=True, gc=False, array_like=True):
-    """A trade, or both trades of a mint or merge, pending settlement."""
+class SettlingTrade(msgspec.Struct, frozen=True, gc=False, array_like=True):
+    """A trade, or both trades of a mint or merge, which settle as one."""
 
     market: str
-    """Market id."""
     halves: tuple[TradeHalf, ...]
     """One trade or two."""
     traded_ms: int
     """Time of the trade, Unix milliseconds."""
-    fill: FillBody
-    """The fill to settle."""
 
     @property
     def number(self) -> int:
@@ -53,15 +50,16 @@ class HeldTrade(msgspec.Struct, frozen=True, gc=False, array_like=True):
         return self.halves[0].number
 
 
-class EndedTrade(msgspec.Struct, frozen=True, gc=False, array_like=True):
+class HeldTrade(SettlingTrade, frozen=True):
+    """A trade pending settlement."""
+
+    fill: FillBody
+    """The fill to settle."""
+
+
+class EndedTrade(SettlingTrade, frozen=True):
     """A trade whose settlement ended."""
 
-    market: str
-    """Market id."""
-    halves: tuple[TradeHalf, ...]
-    """One trade or two."""
-    traded_ms: int
-    """Time of the trade, Unix milliseconds."""
     tx: str
     """The transaction."""
     reason: str
@@ -83,11 +81,7 @@ class LedgerSnapshot(msgspec.Struct, frozen=True, gc=False, array_like=True):
 
 
 class SettlementLedger:
-    """Settlement state of the server.
-
-    Args:
-        kept: the state of a snapshot.
-    """
+    """Settlement state of the server."""
 
     def __init__(self, kept: LedgerSnapshot = LedgerSnapshot()) -> None:  # noqa: B008 - frozen
         self.base: bytes = kept.base
@@ -163,13 +157,8 @@ class SettlementLedger:
 
     def unsent(self, limit: int) -> Sequence[HeldTrade]:
         """Return up to ``limit`` pending trades without an operation, oldest first."""
-        trades: list[HeldTrade] = []
-        for number, held in self.held.items():
-            if len(trades) == limit:
-                break
-            if number not in self.sent:
-                trades.append(held)
-        return trades
+        unsent = (held for number, held in self.held.items() if number not in self.sent)
+        return list(islice(unsent, limit))
 
     # ----- the chain ---------------------------------------------------------------------------
 

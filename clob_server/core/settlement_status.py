@@ -5,14 +5,12 @@ that ended long ago are in history only.
 """
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from clob import PairedTrade, RejectedError, Trade
 from clob_server.core.commands import EndTrades, SendTrades
-from clob_server.core.settlement_ledger import EndedTrade, HeldTrade, SettlementLedger
-
-if TYPE_CHECKING:
-    from clob_server.core.sequencer import Committed
+from clob_server.core.sequencer import Committed
+from clob_server.core.settlement_ledger import EndedTrade, SettlementLedger, SettlingTrade
 
 ENDED_KEPT: Final = 10_000
 """Ended trades kept in memory."""
@@ -40,8 +38,7 @@ SUBMITTED: Final = SettlementStatus("submitted")
 class StatusChange(NamedTuple):
     """A change of status of a trade, or of both trades of a mint or merge."""
 
-    held: HeldTrade | EndedTrade
-    """The trade."""
+    held: SettlingTrade
     fate: SettlementStatus
     """The new status."""
     now_ms: int
@@ -49,22 +46,12 @@ class StatusChange(NamedTuple):
 
 
 def fate_at(tx: str, reason: str) -> SettlementStatus:
-    """Return the status of an ended trade.
-
-    Args:
-        tx: the transaction.
-        reason: the reason of a failure; empty if settled.
-    """
+    """Return the status of an ended trade; ``reason`` is empty if it settled."""
     return SettlementStatus("failed", None, reason) if reason else SettlementStatus("settled", tx)
 
 
 def settled_as(trade: Trade, number: int) -> int:
-    """Return the number under which a trade settles.
-
-    Args:
-        trade: the trade.
-        number: its number among all trades of the server.
-    """
+    """Return the number under which a trade settles, from its number among all trades."""
     return number - (isinstance(trade, PairedTrade) and not trade.is_incoming)
 
 
@@ -73,31 +60,26 @@ class SettlementStatuses:
 
     Args:
         settling: the ledger, before the first batch.
-        kept: number of ended trades to keep.
     """
 
     def __init__(self, settling: SettlementLedger, kept: int = ENDED_KEPT) -> None:
         self._settling = settling
         self._kept = kept
-        self._sent: dict[int, HeldTrade | EndedTrade] = {
+        self._sent: dict[int, SettlingTrade] = {
             number: settling.held[number] for number in settling.sent
         }
         self._ended: dict[int, SettlementStatus] = {
-            ended.halves[0].number: fate_at(ended.tx, ended.reason) for ended in settling.ended
+            ended.number: fate_at(ended.tx, ended.reason) for ended in settling.ended
         }
         self._last = settling.ended[-1] if settling.ended else None
 
     def of(self, number: int) -> SettlementStatus | None:
-        """Return the status of a trade, or None if it is no longer kept.
-
-        Args:
-            number: the number under which the trade settles.
-        """
+        """Return the status of the trade that settles under a number; None if not kept."""
         if number in self._settling.sent:
             return SUBMITTED
         return PENDING if number in self._settling.held else self._ended.get(number)
 
-    def hear(self, batch: "Sequence[Committed]") -> list[StatusChange]:
+    def on_batch(self, batch: Sequence[Committed]) -> list[StatusChange]:
         """Process a committed batch; return its changes in order."""
         changes: list[StatusChange] = []
         new_ends: dict[int, EndedTrade] | None = None
@@ -138,6 +120,6 @@ class SettlementStatuses:
         for ended in reversed(self._settling.ended):
             if ended is self._last:
                 break
-            new_ends[ended.halves[0].number] = ended
+            new_ends[ended.number] = ended
         self._last = self._settling.ended[-1] if self._settling.ended else None
         return new_ends

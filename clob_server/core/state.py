@@ -75,12 +75,7 @@ class _Kept(msgspec.Struct, frozen=True, array_like=True):
 
 
 class ServerState:
-    """The state of a server, changed by commands alone.
-
-    Args:
-        matcher: the matcher to start with; None creates an empty one.
-        registry: the registry to start with; None creates an empty one.
-    """
+    """The state of a server, changed by commands alone."""
 
     def __init__(self, matcher: Matcher | None = None, registry: Registry | None = None) -> None:
         self.matcher: Final = Matcher() if matcher is None else matcher
@@ -119,11 +114,6 @@ class ServerState:
         except msgspec.MsgspecError:  # not written by this server
             return None
 
-    @property
-    def signed_orders(self) -> list[str | int]:
-        """The ids of the orders that have a signature record."""
-        return list(self._attachments)
-
     def apply(self, command: AnyCommand) -> Outcome:
         """Apply one command.
 
@@ -139,33 +129,10 @@ class ServerState:
         elif kind is not Cancel:
             return self._apply_other(command)
         events: list[Event] = self._apply_to_matcher(command)  # type: ignore[arg-type]
-        # The same as _follow in fewer steps, for the two commands that nearly all are.
         now_ms = command.now_ms
         if now_ms > self.now_ms:
             self.now_ms = now_ms
-        last = None
-        for event in events:
-            last = type(event)
-            if last is Trade or last is PairedTrade:
-                self.num_trades += 1
-            elif last is OrderRemoved:
-                order_id = event.order_id  # type: ignore[union-attr]
-                self._finished.append(order_id if order_id in self._attachments else None)
-        if kind is Submit:
-            order_id = command.order.id  # type: ignore[union-attr]
-            self.num_accepted += 1
-            if command.attachment is not None:  # type: ignore[union-attr]
-                self._attachments[order_id] = command.attachment  # type: ignore[union-attr]
-        if last is not None:
-            self.changed_ms[event.market] = now_ms
-            if event.market in self.settles:
-                incoming = command.order if kind is Submit else None  # type: ignore[union-attr]
-                self._fills.take(events, incoming, self.num_trades, now_ms)
-        if kind is Submit and last is not OrderAdded:
-            order_id = command.order.id  # type: ignore[union-attr]
-            self._finished.append(order_id if order_id in self._attachments else None)
-        if len(self._finished) > self._finished_max:
-            self._forget_finished()
+        self._follow(command, now_ms, events)  # type: ignore[arg-type]
         return events
 
     def _apply_other(self, command: AnyCommand) -> Outcome:
@@ -215,7 +182,6 @@ class ServerState:
         Orders finish here in the same order as in the matcher, so that an attachment is dropped
         when the matcher forgets its order.
         """
-        changed_ms = self.changed_ms
         last = None
         for event in events:
             last = type(event)
@@ -223,7 +189,7 @@ class ServerState:
                 self.num_trades += 1
             elif last is OrderRemoved and event.reason is not _REPLACED:  # type: ignore[union-attr]
                 self._finish(event.order_id)  # type: ignore[union-attr]
-            changed_ms[event.market] = now_ms
+            self.changed_ms[event.market] = now_ms
         kind = type(command)
         if kind is Submit:
             order_id = command.order.id  # type: ignore[union-attr]
@@ -232,6 +198,8 @@ class ServerState:
                 self._attachments[order_id] = command.attachment  # type: ignore[union-attr]
             if last is not OrderAdded:
                 self._finish(order_id)
+        elif kind is Cancel:
+            pass
         elif kind is Replace:
             if last is not OrderAdded and is_replaced(events[0]):
                 self._finish(command.order_id)  # type: ignore[union-attr]

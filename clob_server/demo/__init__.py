@@ -134,6 +134,3 @@ def check_free(folder: Path) -> None:
         raise
     except LogError:  # a damaged log is deleted like a sound one
         return
-
-
-__all__ = ["Demo", "reset_folder"]

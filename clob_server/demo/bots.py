@@ -8,7 +8,7 @@ import asyncio
 import random  # noqa: TID251 - seeded, and outside the engine
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import Final
+from typing import Any, Final
 
 from clob import (
     AddMarket,
@@ -31,9 +31,7 @@ from clob_server.service import Service
 from clob_server.settlement.markets import condition_of
 
 MARKET: Final = "demo"
-"""Market id."""
 QUESTION: Final = "Will it rain in Oslo on New Year's Day?"
-"""Question of the market."""
 CONDITION: Final = condition_of(MARKET, QUESTION, OPERATOR.address, DEVELOPMENT.collateral)
 """Its condition on every new development chain, computed in advance."""
 YES: Final = CONDITION.yes
@@ -41,17 +39,13 @@ NO: Final = CONDITION.no
 QUOTER: Final = BOTS[0].address
 """Wallet of the quoting bot, an account of every development chain."""
 TAKER: Final = BOTS[1].address
-"""Wallet of the trading bot."""
 FAIR: Final = 52
 """Initial fair price of the YES token, in cents."""
 LEVELS: Final = 8
 """Initial price levels per side."""
 INITIAL_TRADES: Final = (
-    (YES, Side.BUY, 3),
-    (YES, Side.SELL, 2),
-    (NO, Side.BUY, 4),
-    (YES, Side.BUY, 1),
-)
+    (YES, Side.BUY, 3), (YES, Side.SELL, 2), (NO, Side.BUY, 4), (YES, Side.BUY, 1),
+)  # fmt: skip
 """Initial trades: token, side and number of tokens."""
 
 
@@ -77,45 +71,27 @@ def opening(service: Service, now_ms: int) -> tuple[AnyCommand, ...]:
         for step in range(1, LEVELS + 1):
             size = tokens(10 + 7 * step % 23)
             for side, price in ((Side.BUY, fair - step), (Side.SELL, fair + step)):
-                commands.append(quote(service, now_ms, token, side, price, size))
+                commands.append(submit(service, now_ms, token, side, price, size, **QUOTE))
     for token, side, count in INITIAL_TRADES:
         fair = fair_of(token, FAIR)
         price = fair + 1 if side is Side.BUY else fair - 1
-        commands.append(take(service, now_ms, token, side, price, tokens(count)))
+        commands.append(submit(service, now_ms, token, side, price, tokens(count), **TAKE))
     return tuple(commands)
 
 
-def quote(service: Service, now_ms: int, token: str, side: Side, price: int, size: int) -> Submit:
-    """Return a resting order."""
-    order = Order(
-        id=next_id(service, now_ms),
-        token=token,
-        maker=QUOTER,
-        side=side,
-        price=price,
-        size=size,
-        post_only=True,
-    )
+QUOTE: Final[dict[str, Any]] = {"maker": QUOTER, "post_only": True}
+"""Terms of an order that rests."""
+TAKE: Final[dict[str, Any]] = {"maker": TAKER, "time_in_force": TimeInForce.IOC}
+"""Terms of an order that trades at its price or better and never rests."""
+
+
+def submit(
+    service: Service, now_ms: int, token: str, side: Side, price: int, size: int, **terms: Any
+) -> Submit:
+    """Return the command that places an order with the :data:`QUOTE` or :data:`TAKE` terms."""
+    order_id = service.sequencer.next_order_id(now_ms)
+    order = Order(id=order_id, token=token, side=side, price=price, size=size, **terms)
     return Submit(market=MARKET, order=order, now_ms=now_ms)
-
-
-def take(service: Service, now_ms: int, token: str, side: Side, price: int, size: int) -> Submit:
-    """Return an order that trades at a price or better and never rests."""
-    order = Order(
-        id=next_id(service, now_ms),
-        token=token,
-        maker=TAKER,
-        side=side,
-        price=price,
-        size=size,
-        time_in_force=TimeInForce.IOC,
-    )
-    return Submit(market=MARKET, order=order, now_ms=now_ms)
-
-
-def next_id(service: Service, now_ms: int) -> str:
-    """Return the id of the next order."""
-    return service.sequencer.next_order_id(now_ms)
 
 
 PAUSE_S: Final = 0.51
@@ -137,12 +113,7 @@ ORDERS_MAX: Final = 20
 
 
 class Bots:
-    """Both bots.
-
-    Args:
-        service: where they trade.
-        seed: what they do.
-    """
+    """Both bots; the seed determines their actions."""
 
     def __init__(self, service: Service, seed: int = 1) -> None:
         self._service: Final = service
@@ -178,7 +149,7 @@ class Bots:
             return None
         best = levels[0]
         size = min(best.size, tokens(self._random.randint(1, 12)))
-        return take(self._service, now_ms, token, side, best.price, size)
+        return submit(self._service, now_ms, token, side, best.price, size, **TAKE)
 
     def _cancel(self, token: str, side: Side, now_ms: int) -> Cancel | None:
         """Cancel an order that is out of range, or the oldest of too many."""
@@ -205,7 +176,7 @@ class Bots:
             prices = [price for price in prices if (price - edge) * sign > 0] or [edge + sign]
         price = min(prices, key=lambda each: sizes.get(each, 0))
         size = tokens(self._random.randint(5, 30))
-        return quote(self._service, now_ms, token, side, price, size)
+        return submit(self._service, now_ms, token, side, price, size, **QUOTE)
 
 
 def other(side: Side) -> Side:

@@ -9,16 +9,18 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from typing import Any, Final, Protocol
+from typing import Any, Final, Generic, Protocol, TypeAlias, TypeVar
 
 from clob_server.api.request import Scope, Send
 from clob_server.feed.messages import Message
-from clob_server.transport import PUSH
+from clob_server.transport.websocket import PUSH
 
 WRITES_MAX: Final = 128
 """Writes per iteration of the event loop; each takes about 5 us."""
 EVENTS_MAX: Final = 100
 """Events per write; larger writes would make a client that reads look slow."""
+
+_T = TypeVar("_T")
 
 
 def loop_time() -> float:
@@ -44,41 +46,31 @@ class GroupMember(Protocol):
 
     seq: int
     """Number of the last event that was sent by other means."""
+    soft_bytes: int
+    """Unread bytes beyond which events are skipped."""
 
-    @property
-    def soft_bytes(self) -> int:
-        """Unread bytes beyond which events are skipped."""
+    def write_unchecked(self, frames: bytes, /) -> object:
+        """Send frames to a client with an empty buffer; may raise RuntimeError."""
 
-    @property
-    def write_unchecked(self) -> Callable[[bytes], object]:
-        """Sends frames to a client with an empty buffer; may raise RuntimeError."""
+    def write(self, frames: bytes, /) -> bool:
+        """Send frames."""
 
-    @property
-    def write(self) -> Callable[[bytes], bool]:
-        """Sends frames."""
-
-    @property
-    def buffered(self) -> Callable[[], int]:
-        """Returns the number of unread bytes."""
+    def buffered(self) -> int:
+        """Return the number of unread bytes."""
 
     def fall_behind(self) -> None:
         """Skip events until the client has read its buffer."""
 
 
 class Delivery:
-    """Frames for the members of a group.
-
-    Args:
-        members: the receivers.
-        after: number of the event before the first frame; a member with a higher ``seq`` already
-            has these events.
-    """
+    """Frames for the members of a group."""
 
     __slots__ = ("after", "frames", "members", "num_events", "num_sent", "payload")
 
     def __init__(self, members: tuple[GroupMember, ...], after: int) -> None:
         self.members: Final = members
         self.after: Final = after
+        """Number of the event before the first frame; members with a higher ``seq`` have these."""
         self.frames: list[bytes] = []
         self.num_events: int = 0
         self.payload: bytes = b""
@@ -107,12 +99,7 @@ class Delivery:
 
 
 class Group:
-    """Subscriptions of a market that receive the same frames.
-
-    Args:
-        extended: whether the members are extended clients.
-        token: the only token they follow; None for both.
-    """
+    """Subscriptions of a market, or of one token in it, that receive the same frames."""
 
     __slots__ = ("extended", "last", "members", "sent_at", "token")
 
@@ -127,6 +114,8 @@ class Group:
 
     def join(self, member: GroupMember) -> None:
         """Add a member; it does not receive deliveries that are already queued."""
+        if not self.members:
+            self.sent_at = loop_time()  # the next heartbeat is due an interval after this moment
         self.members = (*self.members, member)
 
     def leave(self, member: GroupMember) -> None:
@@ -134,34 +123,12 @@ class Group:
         self.members = tuple(each for each in self.members if each is not member)
 
 
-class Broadcaster:
-    """Queue of deliveries."""
+class PacedQueue(Generic[_T]):
+    """A queue of which a part is written per iteration of the event loop."""
 
     def __init__(self) -> None:
-        self._queue: deque[Delivery] = deque()
+        self._queue: deque[_T] = deque()
         self._task: asyncio.Task[None] | None = None
-
-    def enqueue(self, group: Group, frames: Sequence[bytes], after: int) -> None:
-        """Queue events for a group.
-
-        Args:
-            group: the receivers.
-            frames: one item per event.
-            after: number of the event before the first of them.
-        """
-        delivery = group.last
-        if delivery is None or delivery.num_sent or delivery.num_events >= EVENTS_MAX:
-            delivery = group.last = Delivery(group.members, after)
-            self._queue.append(delivery)
-        delivery.frames += frames
-        delivery.num_events += len(frames)
-
-    def enqueue_heartbeat(self, group: Group, frame: bytes, seq: int) -> None:
-        """Queue a heartbeat, separate from the events around it."""
-        group.last = None
-        delivery = Delivery(group.members, seq)
-        delivery.frames.append(frame)
-        self._queue.append(delivery)
 
     def flush(self) -> None:
         """Send the first part of the queue now and the rest in later iterations of the loop."""
@@ -181,12 +148,68 @@ class Broadcaster:
         self._task = None
 
     def _write(self) -> None:
+        """Write the next part, at most ``WRITES_MAX`` writes."""
+        raise NotImplementedError
+
+
+class Broadcaster(PacedQueue[Delivery]):
+    """Queue of deliveries."""
+
+    def enqueue(self, group: Group, frames: Sequence[bytes], after: int) -> None:
+        """Queue the frames of the events that follow event ``after``, one item per event."""
+        delivery = group.last
+        if delivery is None or delivery.num_sent or delivery.num_events >= EVENTS_MAX:
+            delivery = group.last = Delivery(group.members, after)
+            self._queue.append(delivery)
+        delivery.frames += frames
+        delivery.num_events += len(frames)
+
+    def enqueue_heartbeat(self, group: Group, frame: bytes, seq: int) -> None:
+        """Queue a heartbeat, separate from the events around it."""
+        group.last = None
+        delivery = Delivery(group.members, seq)
+        delivery.frames.append(frame)
+        self._queue.append(delivery)
+
+    def _write(self) -> None:
         left, queue = WRITES_MAX, self._queue
         while queue and left > 0:
             delivery = queue[0]
             left -= delivery.write(left)
             if delivery.num_sent >= len(delivery.members):
                 queue.popleft()
+
+
+# ----- channels by market and maker ----------------------------------------------------------
+
+
+TradeScope: TypeAlias = tuple[str | None, str | None]
+"""A market, a maker, or a maker in a market; None for all markets or makers."""
+
+
+class ScopedSubscription:
+    """A subscription to the ``user`` or ``settlement`` channel."""
+
+    __slots__ = ("_leave", "client", "extended", "is_open", "scope")
+
+    def __init__(
+        self,
+        client: FeedClient,
+        scope: TradeScope,
+        leave: "Callable[[ScopedSubscription], None]",
+        *,
+        extended: bool,
+    ) -> None:
+        self.client: Final = client
+        self.scope: Final = scope
+        self.extended: Final = extended
+        self.is_open: bool = True
+        self._leave = leave
+
+    def end(self) -> None:
+        """End the subscription."""
+        self.is_open = False
+        self._leave(self)
 
 
 # ----- connections ---------------------------------------------------------------------------
@@ -213,11 +236,7 @@ class ClientSink(Protocol):
 
 
 class QueueSink:
-    """Writes to a connection through ASGI, on servers without the push extension.
-
-    Args:
-        send: ASGI send callable.
-    """
+    """Writes to a connection through ASGI, on servers without the push extension."""
 
     def __init__(self, send: Send) -> None:
         self.drained: Callable[[], None] | None = None

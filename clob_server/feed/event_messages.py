@@ -17,8 +17,7 @@ from clob_server.core.serialize import trade_body
 from clob_server.core.settlement_status import NONE, PENDING, SettlementStatus, StatusChange
 from clob_server.feed import messages
 from clob_server.feed.messages import encode
-from clob_server.transport import text_frame
-from clob_server.transport.websocket import TEXT
+from clob_server.transport.websocket import TEXT, text_frame
 
 REDUCED: Final = "reduced"
 """Removal reason that a plain client receives for a reduced order."""
@@ -28,11 +27,10 @@ class BookOrder(msgspec.Struct, gc=False):
     """A resting order: the fields that a removal event does not have."""
 
     side: Side
-    """Buy or sell."""
     price: int
-    """Limit price in cents."""
+    """Cents."""
     remaining: int
-    """Remaining size in wei."""
+    """Wei."""
 
 
 class BookOpened(msgspec.Struct, frozen=True, gc=False):
@@ -41,9 +39,7 @@ class BookOpened(msgspec.Struct, frozen=True, gc=False):
     seq: int
     """Number of the market's last event; this one has no number."""
     market: str
-    """Market id."""
     token: str
-    """Outcome token."""
     changed_ms: int
     """Time of the market's last event, Unix milliseconds; 0 before the first."""
 
@@ -52,7 +48,6 @@ class FeedEvent(msgspec.Struct, frozen=True, gc=False):
     """An event with everything needed to encode it later."""
 
     event: Event | BookOpened
-    """The event."""
     now_ms: int
     """Time of the event, Unix milliseconds."""
     number: int = 0
@@ -110,24 +105,14 @@ def mirror_event(happened: FeedEvent, tokens: tuple[str, str], traded: int) -> F
 
 
 class EventEncoder:
-    """Encodes events as frames.
-
-    Args:
-        ids: source of trade ids.
-        settles: markets whose trades settle on the chain.
-    """
+    """Encodes events as frames."""
 
     def __init__(self, ids: Ids, settles: Collection[str] = ()) -> None:
         self._ids = ids
         self._settles = settles
 
     def encode(self, happened: FeedEvent, *, extended: bool) -> Frames:
-        """Encode an event and its mirror; about 3 us.
-
-        Args:
-            happened: the event.
-            extended: whether the client accepts ``order_reduced``.
-        """
+        """Encode an event and its mirror; about 3 us."""
         frames = self._encode(happened, extended=extended)
         if happened.mirror is not None:
             frames += self._encode(happened.mirror, extended=extended)
@@ -163,12 +148,7 @@ class EventEncoder:
 
 
 class EncodedEvents:
-    """Events of a market, encoded at most once for each kind of client.
-
-    Args:
-        encoder: encodes them.
-        events: the events.
-    """
+    """Events of a market, encoded at most once for each kind of client."""
 
     def __init__(self, encoder: EventEncoder, events: Sequence[FeedEvent]) -> None:
         self._encoder = encoder
@@ -298,21 +278,16 @@ class TradeStatus(NamedTuple):
     """A trade and its new settlement status."""
 
     trade_id: str
-    """Trade id."""
     market: str
-    """Market id."""
     token: str
-    """Outcome token."""
     seq: int
     """Event number of the trade in its market."""
     match_type: clob.MatchType
-    """Direct, mint or merge."""
     buyer: str
     """Maker of the buy order; empty in a merge."""
     seller: str
     """Maker of the sell order; empty in a mint."""
     status: SettlementStatus
-    """Settlement status."""
     now_ms: int
     """Time of the status change, Unix milliseconds."""
 

@@ -32,7 +32,7 @@ from clob_server.feed.market_stream import BookSnapshots, MarketStream, MarketSt
 from clob_server.feed.messages import POLICY, RESTART, Heartbeat
 from clob_server.feed.session import Channels, FeedGuard, FeedSession
 from clob_server.feed.settlement_channel import SettlementChannel
-from clob_server.feed.subscriber import PendingMarkets, Subscriber, Subscribers
+from clob_server.feed.subscriber import BookSources, PendingMarkets, Subscriber, Subscribers
 from clob_server.feed.user_channel import UserChannel
 from clob_server.settings import Settings
 from clob_server.telemetry.metrics import Metrics
@@ -42,14 +42,7 @@ CHECK_S: Final = 0.5
 
 
 class Feed:
-    """The WebSocket endpoint, as an ASGI application.
-
-    Args:
-        settings: the server's settings.
-        guard: access rules.
-        clock_ms: returns the time, Unix milliseconds.
-        metrics: shows the number of connections and their unread bytes.
-    """
+    """The WebSocket endpoint, as an ASGI application."""
 
     channels: Channels
     """Sources of the messages, from :meth:`start` on."""
@@ -84,19 +77,14 @@ class Feed:
     ) -> None:
         """Start with the current state; about 1 us per resting order.
 
-        Args:
-            state: the server's state.
-            ids: source of trade ids.
-            records: all resting orders; None reads them from the state.
+        Without ``records``, all resting orders, it reads them from the state.
         """
         self._ids = ids
         self._statuses = SettlementStatuses(state.registry.settling)
         self.channels = Channels(
             state,
             MarketStreams(state, self._settings.ws_resume_events, records),
-            BookSnapshots(state),
-            EventEncoder(ids, state.settles),
-            PendingMarkets(),
+            BookSources(BookSnapshots(state), EventEncoder(ids, state.settles), PendingMarkets()),
             UserChannel(state, ids),
             SettlementChannel(state, ids),
         )
@@ -140,12 +128,12 @@ class Feed:
         """Send the events of a batch that was written and applied."""
         channels = self.channels
         for stream, events in channels.streams.on_batch(batch).items():
-            if channels.pending.by_market:
-                channels.pending.start(stream)
+            if channels.books.pending.by_market:
+                channels.books.pending.start(stream)
             if stream.groups:
                 self._broadcast(stream, events)
         self._broadcaster.flush()
-        changes = self._statuses.hear(batch) if channels.state.settles else ()
+        changes = self._statuses.on_batch(batch) if channels.state.settles else ()
         if channels.users.makers or channels.settlements.scopes:
             self._notify_makers(batch, changes)
         for done in batch:
@@ -165,7 +153,7 @@ class Feed:
     def _broadcast(self, stream: MarketStream, events: Sequence[FeedEvent]) -> None:
         """Queue the events of a market for its groups, in parts of ``EVENTS_MAX``."""
         now = self._time()
-        encoded = EncodedEvents(self.channels.encoder, events)
+        encoded = EncodedEvents(self.channels.books.encoder, events)
         for group in stream.groups.values():
             if not group.members:
                 continue
@@ -194,7 +182,7 @@ class Feed:
             if part is event:
                 wanted.append(encoded)
             elif part is not None:
-                wanted.append(self.channels.encoder.encode(part, extended=group.extended))
+                wanted.append(self.channels.books.encoder.encode(part, extended=group.extended))
         return wanted
 
     # ----- periodic checks -------------------------------------------------------------------
@@ -234,11 +222,6 @@ async def reject_handshake(error: ApiError, scope: Scope, send: Send) -> None:
         return
     response = problem_of(error)
     headers = [(b"content-type", CONTENT_TYPE), *response.headers]
-    await send(
-        {
-            "type": "websocket.http.response.start",
-            "status": response.status,
-            "headers": headers,
-        }
-    )
+    start = {"status": response.status, "headers": headers}
+    await send({"type": "websocket.http.response.start", **start})
     await send({"type": "websocket.http.response.body", "body": response.body})

@@ -9,6 +9,7 @@ import msgspec
 
 from clob import (
     AddMarket,
+    Market,
     OrderAdded,
     OrderRecord,
     OrderReduced,
@@ -36,34 +37,20 @@ markets without events for the longest time lose theirs."""
 
 
 class MarketStream:
-    """Events and subscriptions of one market.
-
-    Args:
-        market: market id.
-        seq: number of its last event.
-        changed_ms: time of that event, Unix milliseconds.
-        is_named: whether both tokens have an id.
-        kept_max: number of stored events.
-        tokens: YES and NO of a complementary market, where an event changes both books; else None.
-    """
+    """Events and subscriptions of one market."""
 
     __slots__ = ("changed_ms", "groups", "is_named", "kept", "market", "seq", "tokens")
 
-    def __init__(
-        self,
-        market: str,
-        seq: int,
-        changed_ms: int,
-        *,
-        is_named: bool,
-        kept_max: int,
-        tokens: tuple[str, str] | None = None,
-    ) -> None:
-        self.market: Final = market
-        self.tokens: Final = tokens
+    def __init__(self, terms: Market, seq: int, changed_ms: int, kept_max: int) -> None:
+        self.market: Final = terms.id
+        self.tokens: Final = (terms.yes, terms.no) if terms.complementary else None
+        """YES and NO of a complementary market, where an event changes both books; else None."""
         self.seq: int = seq
+        """Number of the last event."""
         self.changed_ms: int = changed_ms
-        self.is_named: bool = is_named
+        """Time of that event, Unix milliseconds."""
+        self.is_named: bool = bool(terms.no)
+        """Whether both tokens have an id."""
         self.kept: Final[deque[FeedEvent]] = deque(maxlen=kept_max)
         self.groups: Final[dict[tuple[bool, str | None], Group]] = {}
 
@@ -92,7 +79,6 @@ class MarketStreams:
 
     Args:
         state: the server's state; from now on :meth:`on_batch` must receive every batch.
-        kept_max: number of stored events per market.
         records: all resting orders; None reads them from the state.
     """
 
@@ -135,16 +121,9 @@ class MarketStreams:
         return new
 
     def _add_stream(self, market: str) -> MarketStream:
-        matcher = self._state.matcher
-        terms = matcher.market(market)
-        stream = self._streams[market] = MarketStream(
-            market,
-            matcher.seq(market),
-            self._state.changed_ms.get(market, 0),
-            is_named=bool(terms.no),
-            kept_max=self._kept_max,
-            tokens=(terms.yes, terms.no) if terms.complementary else None,
-        )
+        matcher, changed_ms = self._state.matcher, self._state.changed_ms.get(market, 0)
+        terms, seq = matcher.market(market), matcher.seq(market)
+        stream = self._streams[market] = MarketStream(terms, seq, changed_ms, self._kept_max)
         return stream
 
     def _add_events(self, done: Committed, new: NewEvents) -> None:
@@ -215,11 +194,7 @@ class MarketStreams:
 
 
 class BookSnapshots:
-    """Book snapshots as frames, cached until the market's next event.
-
-    Args:
-        state: the server's state.
-    """
+    """Book snapshots as frames, cached until the market's next event."""
 
     def __init__(self, state: ServerState) -> None:
         self._state = state

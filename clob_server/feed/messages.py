@@ -35,8 +35,8 @@ class LevelsData(Wire, frozen=True, kw_only=True, gc=False):
     """Time of the market's last event, Unix milliseconds; 0 before the first."""
 
 
-class AddedData(Wire, frozen=True, kw_only=True, gc=False):
-    """An order that was added at the end of its queue."""
+class OrderData(Wire, frozen=True, kw_only=True, gc=False):
+    """Base of the data of an order in a book."""
 
     order_id: str
     """Order id."""
@@ -44,19 +44,18 @@ class AddedData(Wire, frozen=True, kw_only=True, gc=False):
     """0 buy, 1 sell."""
     price: int
     """Limit price in cents."""
+
+
+class AddedData(OrderData, frozen=True, kw_only=True, gc=False):
+    """An order that was added at the end of its queue."""
+
     size: str
     """Resting size after immediate trades, in wei."""
 
 
-class RemovedData(Wire, frozen=True, kw_only=True, gc=False):
+class RemovedData(OrderData, frozen=True, kw_only=True, gc=False):
     """An order that was removed from the book."""
 
-    order_id: str
-    """Order id."""
-    side: int
-    """0 buy, 1 sell."""
-    price: int
-    """Limit price in cents."""
     size: str
     """Removed size in wei; 0 if the order was filled."""
     reason: str
@@ -64,15 +63,9 @@ class RemovedData(Wire, frozen=True, kw_only=True, gc=False):
     ``settlement``, ``admin`` or ``market``."""
 
 
-class ReducedData(Wire, frozen=True, kw_only=True, gc=False):
+class ReducedData(OrderData, frozen=True, kw_only=True, gc=False):
     """An order that was reduced without a trade and kept its place in the queue."""
 
-    order_id: str
-    """Order id."""
-    side: int
-    """0 buy, 1 sell."""
-    price: int
-    """Limit price in cents."""
     size: str
     """Remaining size in wei."""
     reduced_by: str
@@ -120,26 +113,34 @@ class SettlementData(Wire, frozen=True, kw_only=True, gc=False):
     """Cause of a failure; only with ``failed``."""
 
 
-# ----- about a book --------------------------------------------------------------------------
-
-
 class Message(Wire, frozen=True, kw_only=True, tag_field="type", gc=False):
     """Base of all server messages."""
 
 
-class BookMessage(Message, frozen=True, kw_only=True, gc=False):
-    """Base of the messages about a book."""
+class TokenMessage(Message, frozen=True, kw_only=True, gc=False):
+    """Base of the messages about a token of a market."""
 
-    channel: Literal["orderbook"] = "orderbook"
+    channel: str
     """Channel."""
     market_id: str
     """Market id."""
     token_id: str
     """Outcome token, decimal digits."""
     seq: int
-    """Number of the event; in a snapshot, of the last event included."""
+    """Number of the market's last event included."""
     timestamp: int
     """Time of the event, Unix milliseconds."""
+
+
+# ----- about a book --------------------------------------------------------------------------
+
+
+class BookMessage(TokenMessage, frozen=True, kw_only=True, gc=False):
+    """Base of the messages about a book."""
+
+    channel: Literal["orderbook"] = "orderbook"
+    seq: int
+    """Number of the event; in a snapshot, of the last event included."""
 
 
 class Orderbook(BookMessage, frozen=True, kw_only=True, tag="orderbook", gc=False):
@@ -180,19 +181,10 @@ class BookTradeMessage(BookMessage, frozen=True, kw_only=True, tag="trade", gc=F
 # ----- to one maker --------------------------------------------------------------------------
 
 
-class UserMessage(Message, frozen=True, kw_only=True, gc=False):
+class UserMessage(TokenMessage, frozen=True, kw_only=True, gc=False):
     """Base of the messages to one maker."""
 
     channel: Literal["user"] = "user"
-    """Channel."""
-    market_id: str
-    """Market id."""
-    token_id: str
-    """Outcome token, decimal digits."""
-    seq: int
-    """Number of the market's last event included."""
-    timestamp: int
-    """Time of the event, Unix milliseconds."""
 
 
 class Orders(Message, frozen=True, kw_only=True, tag="orders", gc=False):
@@ -229,15 +221,11 @@ class UserFill(UserMessage, frozen=True, kw_only=True, tag="fill", gc=False):
 # ----- about settlement ----------------------------------------------------------------------
 
 
-class SettlementMessage(Message, frozen=True, kw_only=True, tag="settlement", gc=False):
+class SettlementMessage(TokenMessage, frozen=True, kw_only=True, tag="settlement", gc=False):
     """A trade with a new settlement status."""
 
     channel: Literal["settlement", "user"]
     """Channel; makers also receive their own trades on ``user``."""
-    market_id: str
-    """Market id."""
-    token_id: str
-    """Outcome token, decimal digits."""
     seq: int
     """Event number of the trade; a status change has no number of its own."""
     timestamp: int

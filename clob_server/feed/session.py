@@ -6,36 +6,26 @@ that does not exist yet.
 """
 
 from collections.abc import Callable, Mapping
-from typing import Any, Final, Literal, NamedTuple, Protocol, TypeAlias
+from typing import Final, Literal, NamedTuple, Protocol, TypeAlias
 
 import msgspec
 from msgspec import UNSET, UnsetType
 
 from clob import ClobError
-from clob.errors import TokenNotInMarketError, UnknownMarketError
+from clob.errors import UnknownMarketError
 from clob.signing import fields
 from clob_server.api.options import market_id
 from clob_server.api.problems import ApiError, Fault
 from clob_server.core.commands import ApiKey
 from clob_server.core.state import ServerState
-from clob_server.feed.broadcast import loop_time
-from clob_server.feed.event_messages import EventEncoder
-from clob_server.feed.market_stream import BookSnapshots, MarketStreams
+from clob_server.feed.broadcast import ScopedSubscription, TradeScope, loop_time
+from clob_server.feed.market_stream import MarketStreams
 from clob_server.feed.messages import POLICY, Error, Id, Pong, Subscribed, Unsubscribed
-from clob_server.feed.settlement_channel import (
-    SettlementChannel,
-    SettlementScope,
-    SettlementSubscription,
-)
-from clob_server.feed.subscriber import (
-    BookSubscription,
-    PendingMarkets,
-    Subscriber,
-    SubscriptionName,
-)
-from clob_server.feed.user_channel import UserChannel, UserSubscription
+from clob_server.feed.settlement_channel import SettlementChannel
+from clob_server.feed.subscriber import BookSources, BookSubscription, Subscriber, SubscriptionName
+from clob_server.feed.user_channel import UserChannel
 from clob_server.settings import NO_CHAIN, Settings
-from clob_server.transport import text_frame
+from clob_server.transport.websocket import text_frame
 
 PING: Final = "PING"
 """Text message that some clients send instead of a JSON ping."""
@@ -96,14 +86,12 @@ Request: TypeAlias = Subscribe | Unsubscribe | Ping
 class ParsedMessage(NamedTuple):
     """A client message, as far as it is valid."""
 
-    request: Request | None
-    """The request; None if it is invalid."""
-    error: ApiError | None
-    """The error of an invalid request."""
-    extended: bool
+    request: Request | ApiError
+    """The request, or the error of an invalid one."""
+    extended: bool = False
     """Whether the message has ``"extended": true``."""
-    id: Id | None
-    """The request id."""
+    id: Id | None = None
+    """The request id, also of an invalid request that has a valid id."""
 
 
 def parse_message(text: str) -> ParsedMessage:
@@ -111,23 +99,17 @@ def parse_message(text: str) -> ParsedMessage:
     try:
         raw = msgspec.json.decode(text)
     except (msgspec.DecodeError, RecursionError, UnicodeError) as error:
-        return ParsedMessage(
-            None, ApiError("INVALID_JSON", f"the message is not JSON: {error}"), False, None
-        )
+        return ParsedMessage(ApiError("INVALID_JSON", f"the message is not JSON: {error}"))
     if type(raw) is not dict:
-        problem = ApiError("INVALID_FIELD", "the message must be a JSON object")
-        return ParsedMessage(None, problem, False, None)
-    extended, request_id = raw.get("extended") is True, id_of(raw)
-    try:
-        return ParsedMessage(msgspec.convert(raw, Request), None, extended, request_id)
-    except (msgspec.ValidationError, RecursionError) as error:
-        return ParsedMessage(None, ApiError("INVALID_FIELD", str(error)), extended, request_id)
-
-
-def id_of(raw: dict[str, Any]) -> Id | None:
-    """Return the request id of a message that may be invalid; None if there is no valid id."""
+        return ParsedMessage(ApiError("INVALID_FIELD", "the message must be a JSON object"))
     request_id = raw.get("id")
-    return request_id if type(request_id) in (str, int) else None
+    if type(request_id) not in (str, int):
+        request_id = None
+    try:
+        request: Request | ApiError = msgspec.convert(raw, Request)
+    except (msgspec.ValidationError, RecursionError) as error:
+        request = ApiError("INVALID_FIELD", str(error))
+    return ParsedMessage(request, raw.get("extended") is True, request_id)
 
 
 def token_id(value: str | int) -> str:
@@ -164,31 +146,14 @@ class Channels(NamedTuple):
     """Sources of the messages that clients subscribe to."""
 
     state: ServerState
-    """The server's state."""
     streams: MarketStreams
-    """Events of all markets."""
-    snapshots: BookSnapshots
-    """Snapshots of books."""
-    encoder: EventEncoder
-    """Encodes events."""
-    pending: PendingMarkets
-    """Subscriptions to markets that do not exist yet."""
+    books: BookSources
     users: UserChannel
-    """The user channel."""
     settlements: SettlementChannel
-    """The settlement channel."""
 
 
 class FeedSession:
-    """Handles the requests of one client.
-
-    Args:
-        subscriber: the connection.
-        channels: sources of the messages.
-        settings: the server's settings.
-        guard: access rules.
-        clock_ms: returns the time, Unix milliseconds.
-    """
+    """Handles the requests of one client."""
 
     def __init__(
         self,
@@ -205,11 +170,7 @@ class FeedSession:
         self._clock_ms = clock_ms
 
     def on_message(self, text: str | None) -> None:
-        """Handle a message.
-
-        Args:
-            text: the text; None for a binary message.
-        """
+        """Handle a message; ``text`` is None if it is binary."""
         subscriber = self._subscriber
         if not subscriber.count_message(loop_time()):
             limit = self._settings.ws_messages_per_minute
@@ -221,9 +182,8 @@ class FeedSession:
         parsed = parse_message(text or "")
         subscriber.extended = subscriber.extended or parsed.extended
         try:
-            if parsed.error is not None:
-                raise parsed.error
-            assert parsed.request is not None
+            if isinstance(parsed.request, ApiError):
+                raise parsed.request
             self._handle(parsed.request)
         except ClobError as error:
             self._reject(error, parsed.id)
@@ -237,11 +197,7 @@ class FeedSession:
             self._subscriber.close(POLICY, f"{error.code}: {error}")
 
     def _handle(self, request: Request) -> None:
-        """Execute a request.
-
-        Raises:
-            ClobError: the request is rejected, and nothing changed.
-        """
+        """Execute a request, or raise its rejection, after which nothing changed."""
         if isinstance(request, Ping):
             self._subscriber.send(Pong(id=or_unset(request.id)))
         elif isinstance(request, Unsubscribe):
@@ -264,78 +220,43 @@ class FeedSession:
             )
 
     def _subscribe_book(self, request: Subscribe) -> None:
-        """Subscribe to a market's books.
-
-        Raises:
-            ApiError: INVALID_FIELD, TOO_MANY_SUBSCRIPTIONS.
-            UnknownMarketError: the market does not exist; for extended clients only.
-            TokenNotInMarketError: the token is not in the market.
-        """
+        """Subscribe to a market's books; for a plain client the market may not exist yet."""
         channels, subscriber = self._channels, self._subscriber
         market = market_id(request.market_id)
         token = None if request.token_id is None else token_id(request.token_id)
         name = ("orderbook", market, "")
         self._check_limit(name)
         subscription = BookSubscription(
-            subscriber,
-            market,
-            token,
-            extended=request.extended,
-            snapshots=channels.snapshots,
-            encoder=channels.encoder,
-            pending=channels.pending,
+            subscriber, market, token, channels.books, extended=request.extended
         )
         try:
-            terms = channels.state.matcher.market(market)
+            channels.state.matcher.depth(market, token, 0)  # checks market and token
         except UnknownMarketError:
             if subscriber.extended:
                 raise
-            subscriber.remove(name)
-            subscriber.add(name, subscription)
-            channels.pending.add(subscription)
+            subscriber.replace(name, subscription)
+            channels.books.pending.add(subscription)
             return
-        if token not in (None, terms.yes, terms.no):
-            raise TokenNotInMarketError(f"market {market!r} has no token {token}")
-        subscriber.remove(name)
-        subscriber.add(name, subscription)
+        subscriber.replace(name, subscription)
         stream = channels.streams.stream(market)
         resumed = subscription.follow(stream, request.resume.seq if request.resume else None)
-        if request.extended:
-            self._confirm(request, market, token, stream.seq, resumed=resumed)
+        self._confirm(request, market, token, stream.seq, resumed=resumed)
         subscriber.catch_up()
 
     def _subscribe_user(self, request: Subscribe) -> None:
-        """Subscribe to the orders of a maker.
-
-        Raises:
-            ApiError: INVALID_FIELD, TOO_MANY_SUBSCRIPTIONS, API_KEY_REQUIRED, SCOPE_MISSING,
-                MAKER_NOT_ALLOWED.
-            InvalidAddressError: the maker is not an address.
-            UnknownMarketError: the market does not exist.
-            TooManyOrdersError: the maker has too many open orders for one message.
-        """
         users, subscriber = self._channels.users, self._subscriber
-        market, maker = scope_of(request)
+        market, maker = scope = scope_of(request)
         assert maker is not None
         self._guard.may_follow(subscriber.key, "user", maker)
         name = ("user", market or "", maker)
         self._check_limit(name)
-        subscription = UserSubscription(users, subscriber, maker, market, extended=request.extended)
+        subscription = ScopedSubscription(subscriber, scope, users.leave, extended=request.extended)
         orders = users.join(subscription, self._clock_ms(), loop_time())
-        subscriber.remove(name)
-        subscriber.add(name, subscription)
-        if request.extended:
-            self._confirm(request, market, None, orders.seq, resumed=False)
+        subscriber.replace(name, subscription)
+        self._confirm(request, market, None, orders.seq)
         subscriber.send(orders)
 
     def _subscribe_settlement(self, request: Subscribe) -> None:
-        """Subscribe to the settlement of trades of a market or maker.
-
-        Raises:
-            ApiError: CHAIN_NOT_CONFIGURED, INVALID_FIELD, TOO_MANY_SUBSCRIPTIONS.
-            InvalidAddressError: the maker is not an address.
-            UnknownMarketError: the market does not exist.
-        """
         channels, subscriber = self._channels, self._subscriber
         if self._settings.chain_source == NO_CHAIN:
             raise ApiError(
@@ -345,14 +266,12 @@ class FeedSession:
         seq = None if market is None else channels.state.matcher.seq(market)
         name = ("settlement", market or "", maker or "")
         self._check_limit(name)
-        subscription = SettlementSubscription(
-            channels.settlements, subscriber, scope, extended=request.extended
+        subscription = ScopedSubscription(
+            subscriber, scope, channels.settlements.leave, extended=request.extended
         )
-        subscriber.remove(name)
-        subscriber.add(name, subscription)
+        subscriber.replace(name, subscription)
         channels.settlements.join(subscription, loop_time())
-        if request.extended:
-            self._confirm(request, market, None, seq, resumed=False)
+        self._confirm(request, market, None, seq)
 
     def _confirm(
         self,
@@ -361,29 +280,26 @@ class FeedSession:
         token: str | None,
         seq: int | None,
         *,
-        resumed: bool,
+        resumed: bool = False,
     ) -> None:
-        self._subscriber.send(
-            Subscribed(
-                channel=request.channel,
-                market_id=market,
-                token_id=token,
-                seq=seq,
-                timestamp=self._clock_ms(),
-                resumed=resumed,
-                id=or_unset(request.id),
+        """Send ``subscribed`` to an extended client."""
+        if request.extended:
+            self._subscriber.send(
+                Subscribed(
+                    channel=request.channel,
+                    market_id=market,
+                    token_id=token,
+                    seq=seq,
+                    timestamp=self._clock_ms(),
+                    resumed=resumed,
+                    id=or_unset(request.id),
+                )
             )
-        )
 
     def _unsubscribe(self, request: Unsubscribe) -> None:
-        """End a subscription; do nothing if it does not exist.
-
-        Raises:
-            ApiError: INVALID_FIELD.
-            InvalidAddressError: the maker is not an address.
-        """
+        """End a subscription; do nothing if it does not exist."""
         if request.channel == "orderbook":
-            scope: SettlementScope = market_id(request.market_id), None
+            scope: TradeScope = market_id(request.market_id), None
         else:
             scope = scope_of(request)
         market, maker = scope
@@ -399,7 +315,7 @@ class FeedSession:
             )
 
 
-def scope_of(request: Subscribe | Unsubscribe) -> SettlementScope:
+def scope_of(request: Subscribe | Unsubscribe) -> TradeScope:
     """Return the market and maker of a request on ``user`` or ``settlement``.
 
     Raises:

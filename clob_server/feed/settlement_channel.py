@@ -1,113 +1,57 @@
 """The settlement channel: status changes of trades, by market or maker; no message is skipped."""
 
-import asyncio
-from collections import deque
 from collections.abc import Iterator, Sequence
-from typing import Final, TypeAlias
+from typing import Final
 
-from clob import RejectedError, Trade
 from clob_server.core.ids import Ids
-from clob_server.core.sequencer import Committed
+from clob_server.core.sequencer import Committed, trades_in
 from clob_server.core.settlement_status import PENDING
 from clob_server.core.state import ServerState
-from clob_server.feed.broadcast import WRITES_MAX, FeedClient
+from clob_server.feed.broadcast import WRITES_MAX, PacedQueue, ScopedSubscription, TradeScope
 from clob_server.feed.event_messages import TradeStatus, message_frame, status_frame
 from clob_server.feed.messages import Heartbeat
 
-SettlementScope: TypeAlias = tuple[str | None, str | None]
-"""A market, a maker, or a maker in a market; None for all markets or makers."""
-
-
-class SettlementSubscription:
-    """A subscription to the settlement of trades.
-
-    Args:
-        channel: the settlement channel.
-        client: the receiver.
-        scope: the market and maker of the trades.
-        extended: whether the client is extended.
-    """
-
-    __slots__ = ("_channel", "client", "extended", "has_ended", "scope")
-
-    def __init__(
-        self,
-        channel: "SettlementChannel",
-        client: FeedClient,
-        scope: SettlementScope,
-        *,
-        extended: bool,
-    ) -> None:
-        self.client: Final = client
-        self.scope: Final = scope
-        self.extended: Final = extended
-        self.has_ended: bool = False
-        self._channel = channel
-
-    def end(self) -> None:
-        """End the subscription."""
-        self.has_ended = True
-        self._channel.leave(self)
-
 
 class ScopeMembers:
-    """Subscriptions with the same scope.
-
-    Args:
-        sent_at: loop time of the last message.
-    """
+    """Subscriptions with the same scope, and the loop time of their last message."""
 
     __slots__ = ("members", "sent_at")
 
     def __init__(self, sent_at: float) -> None:
-        self.members: Final[dict[SettlementSubscription, None]] = {}
+        self.members: Final[dict[ScopedSubscription, None]] = {}
         self.sent_at: float = sent_at
 
 
-class SettlementChannel:
-    """Subscriptions to the settlement of trades.
-
-    Args:
-        state: the server's state.
-        ids: source of trade ids.
-    """
+class SettlementChannel(PacedQueue[tuple[ScopedSubscription, bytes]]):
+    """Subscriptions to the settlement of trades."""
 
     def __init__(self, state: ServerState, ids: Ids) -> None:
+        super().__init__()
         self._state = state
         self._ids = ids
-        self.scopes: dict[SettlementScope, ScopeMembers] = {}
-        self._queue: deque[tuple[SettlementSubscription, bytes]] = deque()
-        self._task: asyncio.Task[None] | None = None
+        self.scopes: dict[TradeScope, ScopeMembers] = {}
 
     def __bool__(self) -> bool:
         """Return whether there are subscriptions."""
         return bool(self.scopes)
 
-    def join(self, subscription: SettlementSubscription, now: float) -> None:
+    def join(self, subscription: ScopedSubscription, now: float) -> None:
         """Add a subscription; it receives later changes only."""
         scope = self.scopes.setdefault(subscription.scope, ScopeMembers(now))
         scope.members[subscription] = None
 
-    def leave(self, subscription: SettlementSubscription) -> None:
+    def leave(self, subscription: ScopedSubscription) -> None:
         """Remove a subscription."""
         scope = self.scopes[subscription.scope]
         del scope.members[subscription]
         if not scope.members:
             del self.scopes[subscription.scope]
 
-    # ----- events ----------------------------------------------------------------------------
-
     def on_batch(
         self, batch: Sequence[Committed], changed: Sequence[TradeStatus], now: float
     ) -> None:
-        """Send the status changes of a batch.
-
-        Args:
-            batch: the batch; its new trades are pending.
-            changed: older trades with a new status.
-            now: loop time.
-        """
-        frames: dict[SettlementScope, list[bytes]] = {}
+        """Send the new trades of a batch, which are pending, and older ones that changed."""
+        frames: dict[TradeScope, list[bytes]] = {}
         for trade in (*self._pending(batch), *changed):
             scopes = [scope for scope in scopes_of(trade) if scope in self.scopes]
             frame = status_frame(trade, "settlement") if scopes else b""
@@ -117,54 +61,28 @@ class SettlementChannel:
             receivers, payload = self.scopes[scope], b"".join(scope_frames)
             receivers.sent_at = now
             self._queue.extend((member, payload) for member in receivers.members)
-        self._flush()
+        self.flush()
 
     def _pending(self, batch: Sequence[Committed]) -> Iterator[TradeStatus]:
         """Yield the new trades of markets that settle on the chain."""
-        settles = self._state.settles
-        for done in batch:
-            if isinstance(done.outcome, RejectedError):
-                continue
-            number, now_ms = done.num_trades, done.command.now_ms
-            for event in done.outcome:
-                if isinstance(event, Trade):
-                    number += 1
-                    if event.market in settles:
-                        yield TradeStatus(
-                            self._ids.trade(now_ms, number),
-                            event.market,
-                            event.token,
-                            event.seq,
-                            event.match_type,
-                            event.buyer,
-                            event.seller,
-                            PENDING,
-                            now_ms,
-                        )
-
-    # ----- sending ---------------------------------------------------------------------------
-
-    def close(self) -> None:
-        """Drop the queue."""
-        self._queue.clear()
-
-    def _flush(self) -> None:
-        """Send the first part of the queue now and the rest in later iterations of the loop."""
-        if self._task is None and self._queue:
-            self._write()
-            if self._queue:
-                self._task = asyncio.get_running_loop().create_task(self._flush_rest())
-
-    async def _flush_rest(self) -> None:
-        while self._queue:
-            await asyncio.sleep(0)
-            self._write()
-        self._task = None
+        for number, trade, now_ms in trades_in(batch):
+            if trade.market in self._state.settles:
+                yield TradeStatus(
+                    self._ids.trade(now_ms, number),
+                    trade.market,
+                    trade.token,
+                    trade.seq,
+                    trade.match_type,
+                    trade.buyer,
+                    trade.seller,
+                    PENDING,
+                    now_ms,
+                )
 
     def _write(self) -> None:
         for _ in range(min(WRITES_MAX, len(self._queue))):
             member, payload = self._queue.popleft()
-            if not member.has_ended:
+            if member.is_open:
                 member.client.send_frames(payload)
 
     def send_heartbeats(self, quiet_since: float, now: float, now_ms: int) -> None:
@@ -177,11 +95,11 @@ class SettlementChannel:
             heartbeat = Heartbeat(channel="settlement", market_id=market, seq=seq, timestamp=now_ms)
             frame = message_frame(heartbeat)
             self._queue.extend((each, frame) for each in scope.members if each.extended)
-        self._flush()
+        self.flush()
 
 
-def scopes_of(trade: TradeStatus) -> set[SettlementScope]:
+def scopes_of(trade: TradeStatus) -> set[TradeScope]:
     """Return the scopes that contain a trade."""
     market, makers = trade.market, {trade.buyer, trade.seller} - {""}
-    whole: set[SettlementScope] = {(market, None)}
+    whole: set[TradeScope] = {(market, None)}
     return whole.union(*(((market, maker), (None, maker)) for maker in makers))

@@ -4,7 +4,7 @@ import asyncio
 import sys
 from collections import deque
 from contextlib import suppress
-from typing import Final, Protocol, TypeAlias
+from typing import Final, NamedTuple, Protocol, TypeAlias
 
 from clob_server.api.request import Send
 from clob_server.core.commands import ApiKey
@@ -35,14 +35,7 @@ class Subscription(Protocol):
 
 
 class Subscriber:
-    """One WebSocket connection.
-
-    Args:
-        connections: all connections; this one adds itself.
-        sink: writes to the connection.
-        send: ASGI send callable.
-        key: API key of the handshake.
-    """
+    """One WebSocket connection, which adds itself to all ``connections``."""
 
     def __init__(
         self, connections: "Subscribers", sink: ClientSink, send: Send, key: ApiKey | None
@@ -79,8 +72,9 @@ class Subscriber:
         received.append(now)
         return not is_over
 
-    def add(self, name: SubscriptionName, subscription: Subscription) -> None:
-        """Add a subscription."""
+    def replace(self, name: SubscriptionName, subscription: Subscription) -> None:
+        """Add a subscription, and end the one with the same name."""
+        self.remove(name)
         self.subscriptions[name] = subscription
         self._connections.idle.pop(self, None)
 
@@ -164,11 +158,7 @@ class Subscriber:
 
 
 class Subscribers:
-    """All open connections, and those that read slowly or have no subscription.
-
-    Args:
-        settings: the server's settings.
-    """
+    """All open connections, and those that read slowly or have no subscription."""
 
     def __init__(self, settings: Settings) -> None:
         self.settings: Final = settings
@@ -263,25 +253,26 @@ class PendingMarkets:
             subscription.follow_from_start(stream)
 
 
+class BookSources(NamedTuple):
+    """Sources of the messages about books."""
+
+    snapshots: BookSnapshots
+    encoder: EventEncoder
+    pending: PendingMarkets
+
+
 class BookSubscription:
     """A subscription to a market's books. While it is behind, it skips events.
 
     Args:
-        subscriber: the connection.
         market: market id; the market may not exist yet.
         token: the only token to follow; None for both.
-        extended: whether the client is extended.
-        snapshots: book snapshots.
-        encoder: encodes events of a resume.
-        pending: subscriptions to markets that do not exist yet.
     """
 
     __slots__ = (
-        "_encoder",
         "_group",
-        "_pending",
         "_resume_after",
-        "_snapshots",
+        "_sources",
         "_stream",
         "buffered",
         "extended",
@@ -299,11 +290,9 @@ class BookSubscription:
         subscriber: Subscriber,
         market: str,
         token: str | None,
+        sources: BookSources,
         *,
         extended: bool,
-        snapshots: BookSnapshots,
-        encoder: EventEncoder,
-        pending: PendingMarkets,
     ) -> None:
         self.subscriber: Final = subscriber
         self.market: Final = market
@@ -311,13 +300,11 @@ class BookSubscription:
         self.extended: Final = extended
         self.seq: int = BEHIND
         """Number of the last event sent when it last caught up."""
-        self.soft_bytes: Final = subscriber.soft_bytes
+        self.soft_bytes: int = subscriber.soft_bytes
         self.write_unchecked: Final = subscriber.sink.write_unchecked
         self.write: Final = subscriber.sink.write
         self.buffered: Final = subscriber.sink.buffered
-        self._snapshots = snapshots
-        self._encoder = encoder
-        self._pending = pending
+        self._sources = sources
         self._group: Group | None = None
         self._stream: MarketStream | None = None
         self._resume_after: int | None = None
@@ -325,12 +312,8 @@ class BookSubscription:
     def follow(self, stream: MarketStream, resume_after: int | None) -> bool:
         """Join a market; the subscriber must call ``catch_up`` next.
 
-        Args:
-            stream: the market.
-            resume_after: number of the client's last event; None for a snapshot.
-
         Returns:
-            True if the subscription resumes there without a snapshot.
+            True if the subscription resumes after the client's last event, without a snapshot.
         """
         self._join(stream)
         if resume_after is not None and stream.events_after(resume_after, 0) is not None:
@@ -359,10 +342,10 @@ class BookSubscription:
         assert stream is not None
         missing = None if after is None else stream.events_after(after, EVENTS_MAX)
         if missing is None:
-            self.write(self._snapshots.frames(stream.market, self.token))
+            self.write(self._sources.snapshots.frames(stream.market, self.token))
             self._resume_after = stream.seq
         elif missing:
-            encode = self._encoder.encode
+            encode = self._sources.encoder.encode
             events = (for_token(each, self.token) for each in missing)
             self.write(b"".join(encode(each, extended=self.extended) for each in events if each))
             self._resume_after = missing[-1].event.seq
@@ -378,6 +361,6 @@ class BookSubscription:
         """End the subscription."""
         self.seq = BEHIND
         if self._group is None:
-            self._pending.remove(self)
+            self._sources.pending.remove(self)
         else:
             self._group.leave(self)

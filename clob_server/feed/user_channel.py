@@ -4,21 +4,21 @@ Each trade of an order is one message, and so is each change of its settlement s
 sent once per batch, in its state after the batch.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Final, NamedTuple, TypeAlias
 
 from msgspec import structs
 
-from clob import Batch, Event, PairedTrade, Rejected, RejectedError, Submit, Trade
+from clob import Event, PairedTrade, Rejected, RejectedError, Submit, Trade
 from clob.errors import TooManyOrdersError, UnknownOrderError
 from clob.status import OrderRecord, OrderStatus
 from clob_server.api.schemas import OrderBody
 from clob_server.core.ids import Ids
-from clob_server.core.sequencer import Committed
+from clob_server.core.sequencer import Committed, accepted_orders
 from clob_server.core.serialize import order_body, trade_body
 from clob_server.core.settlement_status import NONE, PENDING
 from clob_server.core.state import ServerState
-from clob_server.feed.broadcast import FeedClient
+from clob_server.feed.broadcast import ScopedSubscription
 from clob_server.feed.event_messages import TradeStatus, message_frame, status_frame
 from clob_server.feed.messages import POLICY, FillData, Heartbeat, OrderChanged, Orders, UserFill
 
@@ -28,53 +28,14 @@ ORDERS_MAX: Final = 2_000
 _FINAL: Final = (OrderStatus.FILLED, OrderStatus.CANCELLED)
 
 
-class UserSubscription:
-    """A subscription to the orders of a maker.
-
-    Args:
-        channel: the user channel.
-        client: the receiver.
-        maker: the maker's address.
-        market: market id; None for all markets.
-        extended: whether the client is extended.
-    """
-
-    __slots__ = ("_channel", "client", "extended", "maker", "market")
-
-    def __init__(
-        self,
-        channel: "UserChannel",
-        client: FeedClient,
-        maker: str,
-        market: str | None,
-        *,
-        extended: bool,
-    ) -> None:
-        self.client: Final = client
-        self.maker: Final = maker
-        self.market: Final = market
-        self.extended: Final = extended
-        self._channel = channel
-
-    def end(self) -> None:
-        """End the subscription."""
-        self._channel.leave(self)
-
-
 class WatchedMaker:
-    """A maker with subscriptions.
+    """A maker with subscriptions, and the loop time of the last message to them."""
 
-    Args:
-        maker: the maker's address.
-        sent_at: loop time of the last message.
-    """
+    __slots__ = ("order_ids", "sent_at", "subscriptions")
 
-    __slots__ = ("maker", "order_ids", "sent_at", "subscriptions")
-
-    def __init__(self, maker: str, sent_at: float) -> None:
-        self.maker: Final = maker
+    def __init__(self, sent_at: float) -> None:
         self.order_ids: Final[set[str | int]] = set()
-        self.subscriptions: Final[list[UserSubscription]] = []
+        self.subscriptions: Final[list[ScopedSubscription]] = []
         self.sent_at: float = sent_at
 
 
@@ -82,7 +43,6 @@ class OrderChange(NamedTuple):
     """An order that changed."""
 
     watched: WatchedMaker
-    """The maker."""
     seq: int | None
     """Number of the event; None for an order that never rested."""
     now_ms: int
@@ -93,9 +53,7 @@ class Filled(NamedTuple):
     """A trade of an order."""
 
     watched: WatchedMaker
-    """The maker."""
     event: Trade
-    """The trade."""
     number: int
     """Number of the trade in all markets, from 1."""
     is_incoming: bool
@@ -109,12 +67,7 @@ Changes: TypeAlias = dict[object, OrderChange | Filled]
 
 
 class UserChannel:
-    """Subscriptions to the orders of makers.
-
-    Args:
-        state: the server's state.
-        ids: source of trade ids.
-    """
+    """Subscriptions to the orders of makers."""
 
     def __init__(self, state: ServerState, ids: Ids) -> None:
         self._state = state
@@ -126,7 +79,7 @@ class UserChannel:
         """Return whether there are subscriptions."""
         return bool(self.makers)
 
-    def join(self, subscription: UserSubscription, now_ms: int, now: float) -> Orders:
+    def join(self, subscription: ScopedSubscription, now_ms: int, now: float) -> Orders:
         """Add a subscription; return the maker's open orders.
 
         Raises:
@@ -134,35 +87,37 @@ class UserChannel:
             TooManyOrdersError: the maker has more than :data:`ORDERS_MAX` open orders.
         """
         orders = self.orders(subscription, now_ms)
-        watched = self.makers.get(subscription.maker)
+        maker = maker_of(subscription)
+        watched = self.makers.get(maker)
         if watched is None:
-            watched = self.makers[subscription.maker] = WatchedMaker(subscription.maker, now)
-            for record in self._state.matcher.open_orders(subscription.maker):
+            watched = self.makers[maker] = WatchedMaker(now)
+            for record in self._state.matcher.open_orders(maker):
                 self._add_order(record.order.id, watched)
         watched.subscriptions.append(subscription)
         return orders
 
-    def leave(self, subscription: UserSubscription) -> None:
+    def leave(self, subscription: ScopedSubscription) -> None:
         """Remove a subscription."""
-        watched = self.makers[subscription.maker]
+        maker = maker_of(subscription)
+        watched = self.makers[maker]
         watched.subscriptions.remove(subscription)
         if not watched.subscriptions:
-            del self.makers[subscription.maker]
+            del self.makers[maker]
             for order_id in watched.order_ids:
                 del self._owners[order_id]
 
-    def orders(self, subscription: UserSubscription, now_ms: int) -> Orders:
+    def orders(self, subscription: ScopedSubscription, now_ms: int) -> Orders:
         """Return the maker's open orders; about 12 us per order.
 
         Raises:
             UnknownMarketError: the market does not exist.
             TooManyOrdersError: the maker has more than :data:`ORDERS_MAX` open orders.
         """
-        matcher, market = self._state.matcher, subscription.market
-        records = matcher.open_orders(subscription.maker, market)
+        matcher, (market, maker) = self._state.matcher, subscription.scope
+        records = matcher.open_orders(maker, market)
         if len(records) > ORDERS_MAX:
             raise TooManyOrdersError(
-                f"{subscription.maker} has {len(records)} open orders; the limit per message is "
+                f"{maker} has {len(records)} open orders; the limit per message is "
                 f"{ORDERS_MAX}: add a marketId"
             )
         return Orders(
@@ -182,7 +137,7 @@ class UserChannel:
         changes: Changes = {}
         for done in batch:
             if not isinstance(done.outcome, RejectedError):
-                for submit in accepted_orders(done):
+                for submit in accepted_orders(done.command, done.outcome):
                     self._on_accepted(submit, done.command.now_ms, changes)
                 self._add_changes(done, changes)
         frames: dict[WatchedMaker, list[tuple[str, bytes]]] = {}
@@ -248,7 +203,7 @@ class UserChannel:
         """Send frames, each with its market, to the subscriptions of a maker."""
         watched.sent_at = now
         for subscription in tuple(watched.subscriptions):
-            wanted = subscription.market
+            wanted, _ = subscription.scope
             frames = b"".join(frame for market, frame in encoded if wanted in (None, market))
             if frames:
                 subscription.client.send_frames(frames)
@@ -291,22 +246,13 @@ class UserChannel:
         event, now_ms = filled.event, filled.now_ms
         status = PENDING if event.market in self._state.settles else NONE
         body = trade_body(event, self._ids.trade(now_ms, filled.number), now_ms, status)
-        order_id, role, side, remaining = (
-            (event.incoming_order_id, "incoming", event.incoming_side, event.incoming_remaining)
-            if filled.is_incoming
-            else (
-                event.resting_order_id,
-                "resting",
-                1 - event.incoming_side,
-                event.resting_remaining,
-            )
-        )
+        incoming = filled.is_incoming
         data = FillData(
             **structs.asdict(body),
-            order_id=str(order_id),
-            role=role,
-            side=int(side),
-            remaining=str(remaining),
+            order_id=str(event.incoming_order_id if incoming else event.resting_order_id),
+            role="incoming" if incoming else "resting",
+            side=int(event.incoming_side if incoming else 1 - event.incoming_side),
+            remaining=str(event.incoming_remaining if incoming else event.resting_remaining),
         )
         message = UserFill(
             market_id=event.market, token_id=event.token, seq=event.seq, timestamp=now_ms, data=data
@@ -324,10 +270,18 @@ class UserChannel:
             watched.sent_at = now
             for each in tuple(watched.subscriptions):
                 if each.extended:
-                    seq = None if each.market is None else self._state.matcher.seq(each.market)
+                    market, _ = each.scope
+                    seq = None if market is None else self._state.matcher.seq(market)
                     each.client.send(
-                        Heartbeat(channel="user", market_id=each.market, seq=seq, timestamp=now_ms)
+                        Heartbeat(channel="user", market_id=market, seq=seq, timestamp=now_ms)
                     )
+
+
+def maker_of(subscription: ScopedSubscription) -> str:
+    """Return the maker, which a subscription to this channel always names."""
+    _, maker = subscription.scope
+    assert maker is not None
+    return maker
 
 
 def is_trade_of(trade: Trade, *, is_incoming: bool) -> bool:
@@ -340,15 +294,3 @@ def orders_in(event: Event) -> tuple[str | int, ...]:
     if isinstance(event, Trade):
         return event.resting_order_id, event.incoming_order_id
     return (event.order_id,)
-
-
-def accepted_orders(done: Committed) -> Iterator[Submit]:
-    """Yield the accepted orders of a command."""
-    command, outcome = done.command, done.outcome
-    if isinstance(command, Submit):
-        yield command
-    elif isinstance(command, Batch) and not isinstance(outcome, RejectedError):
-        rejected = {event.index for event in outcome if isinstance(event, Rejected)}
-        for index, each in enumerate(command.commands):
-            if isinstance(each, Submit) and index not in rejected:
-                yield each

@@ -54,8 +54,6 @@ class Replica:
     """A second copy of the state, which follows a log and writes history.
 
     Args:
-        folder: the folder of the log.
-        store: the history file.
         origin: last command dropped from the log; 0 if none was.
         tail: end of the log.
         snapshot_commands: commands between snapshots; 0 for no snapshots.
@@ -82,22 +80,18 @@ class Replica:
         start = start_snapshot(self._files, store.applied.seq, origin)
         self._state = ServerState() if start is None else ServerState.restore(start.state)
         self._rows = HistoryRows(self._state)
-        self._at = (
-            Applied() if start is None else Applied(start.seq, start.chain_hash, start.event_hash)
-        )
-        if start is not None and start.seq == store.applied.seq:
-            self._check_same_log(start.seq - 1)
-
-    @property
-    def at(self) -> Applied:
+        self.at: Applied = Applied()
         """Position: the last command applied."""
-        return self._at
+        if start is not None:
+            self.at = Applied(start.seq, start.chain_hash, start.event_hash)
+            if start.seq == store.applied.seq:
+                self._check_same_log(start.seq - 1)
 
     @property
     def written(self) -> int:
         """Last command in history; 0 until the history is known to belong to this log."""
         written = self._store.applied.seq
-        return written if self._ends_at_tail or self._at.seq >= written else 0
+        return written if self._ends_at_tail or self.at.seq >= written else 0
 
     @property
     def num_rows(self) -> int:
@@ -111,7 +105,7 @@ class Replica:
             ReplayDiffersError: the event hash in the frame differs from the computed one.
             ForeignHistoryError: the history belongs to another log.
         """
-        seq, _, hashed = self._at
+        seq, _, hashed = self.at
         if frame.event_hash != hashed:
             raise ReplayDiffersError(
                 frame.first_seq, "event hash", frame.event_hash or ZERO_HASH, hashed
@@ -126,37 +120,32 @@ class Replica:
                 hashed = event_hash(hashed, outcome)
             if seq > written and (is_engine or type(command) is EndTrades):
                 rows.add(seq, command, outcome, num_trades, orders_before)
-        before, self._at = self._at.seq, Applied(seq, frame.chain_hash, hashed)
+        before, self.at = self.at.seq, Applied(seq, frame.chain_hash, hashed)
         self._check_same_log(before)
 
     def _check_same_log(self, before: int) -> None:
         """Raise if history ends after ``before`` at a position that differs from this log's."""
         end = self._store.applied
-        if before < end.seq <= self._at.seq and end != self._at:
+        if before < end.seq <= self.at.seq and end != self.at:
             raise ForeignHistoryError(f"history up to command {end.seq} belongs to another log")
 
     def write(self) -> None:
         """Write the waiting rows."""
-        if self._at.seq > self._store.applied.seq:
-            rows = self._rows
-            now_ms = self._state.now_ms
-            self._store.write(rows.orders, rows.trades, rows.ends, self._at, now_ms)
-            rows.clear()
+        if self.at.seq > self._store.applied.seq:
+            self._store.write(self._rows.take(), self.at, self._state.now_ms)
 
     @property
     def snapshot_due(self) -> bool:
         """Whether ``snapshot_commands`` commands were applied since the last snapshot."""
-        return 0 < self._snapshot_commands <= self._at.seq - self._snapshot_seq
+        return 0 < self._snapshot_commands <= self.at.seq - self._snapshot_seq
 
     def snapshot(self) -> None:
         """Write the waiting rows, then a snapshot; O(size of the state)."""
         self.write()
-        seq, chain_hash, hashed = self._at
+        seq, chain_hash, hashed = self.at
         state = self._state.snapshot()
-        keep_snapshot(
-            self._files,
-            Snapshot(seq=seq, chain_hash=chain_hash, event_hash=hashed, state=state),
-        )
+        snapshot = Snapshot(seq=seq, chain_hash=chain_hash, event_hash=hashed, state=state)
+        keep_snapshot(self._files, snapshot)
         self._snapshot_seq = seq
 
 
@@ -168,13 +157,8 @@ def ends_at(applied: Applied, tail: Tail) -> bool:
 def start_snapshot(files: Folder, written: int, origin: int) -> Snapshot | None:
     """Return the newest snapshot that is not beyond history; None to start from the beginning.
 
-    If the log's beginning was dropped and every snapshot is beyond history, return the oldest one;
-    history then lacks the commands between.
-
-    Args:
-        files: the folder of the log.
-        written: last command in history.
-        origin: last command dropped from the log; 0 if none was.
+    If the commands up to ``origin`` were dropped and every snapshot is beyond history, return the
+    oldest one; history then lacks the commands between.
 
     Raises:
         LogDamagedError: the snapshot is damaged, or missing although the beginning was dropped.
@@ -193,13 +177,7 @@ def start_snapshot(files: Folder, written: int, origin: int) -> Snapshot | None:
 
 
 def open_store(folder: Path, days: int, tail: Tail) -> HistoryStore:
-    """Open the history file; move a file that does not end in the log aside and start a new one.
-
-    Args:
-        folder: the folder of the log.
-        days: days to keep rows; 0 for ever.
-        tail: end of the log.
-    """
+    """Open the history file; move a file that does not end in the log aside and start a new one."""
     try:
         store = HistoryStore(folder, days)
         if store.applied.seq < tail.seq or ends_at(store.applied, tail):
@@ -231,12 +209,7 @@ def catch_up(store: HistoryStore, folder: Path, log: Log) -> None:
 
 
 class FrameSplitter:
-    """Splits a byte stream into checked frames.
-
-    Args:
-        seq: last command before the stream.
-        chain_hash: chain hash there.
-    """
+    """Splits the bytes after a command, with its chain hash, into checked frames."""
 
     def __init__(self, seq: int, chain_hash: bytes) -> None:
         self._seq = seq
@@ -260,12 +233,9 @@ class FrameSplitter:
 
 
 def follow(replica: Replica, source: int, report: Callable[[int], None]) -> None:
-    """Apply frames until the input ends; frames that are available together share a transaction.
+    """Apply frames until the input ends, and report the last command in history.
 
-    Args:
-        replica: the replica.
-        source: file descriptor of the input.
-        report: called with the last command in history.
+    Frames that are available together share a transaction.
     """
     splitter = FrameSplitter(replica.at.seq, replica.at.chain_hash)
     written, reported_at = replica.at.seq, 0.0

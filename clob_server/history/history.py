@@ -15,11 +15,10 @@ from typing import Any, Final, TypeVar
 import apsw
 import msgspec
 
-from clob import RejectedError, Trade
 from clob_server.api.problems import ApiError
 from clob_server.api.schemas import OrderBody, TradeSummary
 from clob_server.core.ids import Ids, order_hash_in
-from clob_server.core.sequencer import Committed, LogThread, Sequencer
+from clob_server.core.sequencer import Committed, LogThread, Sequencer, trades_in
 from clob_server.core.serialize import summaries
 from clob_server.core.settlement_status import (
     NONE,
@@ -27,7 +26,6 @@ from clob_server.core.settlement_status import (
     SUBMITTED,
     SettlementStatus,
     SettlementStatuses,
-    StatusChange,
     settled_as,
 )
 from clob_server.core.state import ServerState
@@ -55,12 +53,7 @@ _T = TypeVar("_T")
 
 
 class TradeTape:
-    """The most recent trades of one market.
-
-    Args:
-        kept: number of trades.
-        filled: whether it includes the trades before this process, or there are none.
-    """
+    """The most recent trades of one market."""
 
     def __init__(self, kept: int, filled: bool) -> None:
         self._trades: deque[TradeRow] = deque(maxlen=kept)
@@ -86,12 +79,7 @@ class TradeTape:
         self.on_change()
 
     def set_status(self, number: int, status: SettlementStatus) -> None:
-        """Store the final settlement status of a trade while the tape has it.
-
-        Args:
-            number: number of the trade in all markets.
-            status: settled or failed.
-        """
+        """Store the final settlement status of a trade while the tape has it."""
         if self._trades and number >= self._trades[0].number:
             self._statuses[number] = status
 
@@ -106,13 +94,8 @@ class TradeTape:
             self.pages.clear()
 
     def fill(self, older: Sequence[TradeRow], *, whole: bool) -> None:
-        """Add older trades.
-
-        Args:
-            older: newest first.
-            whole: whether the market has no trades before them.
-        """
-        first = self._trades[0].event.seq if self._trades else None
+        """Add older trades, newest first; ``whole`` if the market has no trades before them."""
+        first = self.first_seq
         room = (self._trades.maxlen or 0) - len(self._trades)
         fitting = [each for each in older if first is None or each.event.seq < first]
         self._trades.extendleft(fitting[:room])
@@ -121,12 +104,7 @@ class TradeTape:
         self.on_change()
 
     def newest(self, before: int | None = None, token: str | None = None) -> Iterator[TradeRow]:
-        """Yield trades, newest first.
-
-        Args:
-            before: exclusive upper bound of ``seq``; None for no bound.
-            token: outcome token; None for both.
-        """
+        """Yield trades newest first: all, or those before a ``seq`` or of one token."""
         for row in reversed(self._trades):
             event = row.event
             if (before is None or event.seq < before) and (token is None or event.token == token):
@@ -138,49 +116,8 @@ class TradeTape:
         return self._trades[0].event.seq if self._trades else None
 
 
-class RecentTrades:
-    """The most recent trades of each market.
-
-    Args:
-        kept: number of trades per market.
-        filled: whether there are no trades before this process.
-    """
-
-    def __init__(self, kept: int, *, filled: bool) -> None:
-        self._kept = kept
-        self._filled = filled
-        self._tapes: dict[str, TradeTape] = {}
-
-    def on_batch(self, batch: Sequence[Committed]) -> None:
-        """Add the trades of a batch."""
-        for done in batch:
-            outcome = done.outcome
-            if isinstance(outcome, RejectedError):
-                continue
-            number = done.num_trades
-            for event in outcome:
-                if isinstance(event, Trade):
-                    number += 1
-                    self.tape(event.market).add(TradeRow(event, done.command.now_ms, number))
-
-    def tape(self, market: str) -> TradeTape:
-        """Return the trades of a market."""
-        tape = self._tapes.get(market)
-        if tape is None:
-            tape = self._tapes[market] = TradeTape(self._kept, self._filled)
-        return tape
-
-
 class History:
-    """Finished orders, past trades and their settlement.
-
-    Args:
-        log: the open log.
-        folder: its folder, which also has the history file.
-        settings: the server's settings.
-        ids: source of trade ids.
-        metrics: shows the lag and the restarts of the follower.
-    """
+    """Finished orders, past trades and their settlement."""
 
     def __init__(
         self, log: SqliteLog, folder: Path, settings: Settings, ids: Ids, metrics: Metrics
@@ -196,7 +133,7 @@ class History:
         self._waiting: list[tuple[int, asyncio.Future[None]]] = []
         self._reader: StoreReader | None = None
         self._reader_thread = LogThread("history reader")
-        self._recent = RecentTrades(settings.trades_kept, filled=not log.tail.seq)
+        self._tapes: dict[str, TradeTape] = {}
         self._start_seq = log.tail.seq
         self._writer: ThreadWriter | None = None
         self._store: HistoryStore | None = None
@@ -204,18 +141,15 @@ class History:
         self._loop = asyncio.get_running_loop()
         metrics.gauge("history_lag_commands", "Commands that history is behind.", lambda: self.lag)
         metrics.gauge(
-            "follower_deaths", "Unexpected exits of the history follower.", lambda: self.num_deaths
+            "follower_deaths",
+            "Unexpected exits of the history follower.",
+            lambda: 0 if self._supervisor is None else self._supervisor.num_deaths,
         )
 
     @property
     def lag(self) -> int:
         """Number of commands that history is behind."""
         return max(0, self._log.tail.seq - self._written)
-
-    @property
-    def num_deaths(self) -> int:
-        """Number of unexpected exits of the follower."""
-        return 0 if self._supervisor is None else self._supervisor.num_deaths
 
     # ----- start and end -----------------------------------------------------------------------
 
@@ -260,18 +194,17 @@ class History:
         if self._store is not None:
             self._writer = ThreadWriter(
                 self._store,
-                self._folder,
                 self._log,
                 engine,
                 snapshot_commands=self._settings.snapshot_commands,
-                on_written=self._on_written_by_thread,
+                on_written=lambda seq: self._loop.call_soon_threadsafe(self._on_written, seq),
             )
             engine.subscribe(self._writer.on_batch)
             self._on_written(self._start_seq)
         elif self._supervisor is not None:
             self._supervisor.connect(engine)
             with suppress(apsw.Error):
-                applied = await self._reader_thread.run(lambda: self._open_reader().applied())
+                applied = await self._read(StoreReader.applied)
                 if ends_at(applied, self._log.tail):
                     self._on_written(applied.seq)
         with suppress(ApiError):
@@ -279,17 +212,14 @@ class History:
 
     def on_batch(self, batch: Sequence[Committed]) -> None:
         """Add the trades and statuses of a batch that was written and applied."""
-        self._recent.on_batch(batch)
-        if self._state.settles:
-            for change in self._statuses.hear(batch):
-                self._on_status(change)
-
-    def _on_status(self, change: StatusChange) -> None:
-        tape = self._recent.tape(change.held.market)
-        tape.on_change()
-        if change.fate is not SUBMITTED:
-            for half in change.held.halves:
-                tape.set_status(half.number, change.fate)
+        for number, trade, now_ms in trades_in(batch):
+            self._tape(trade.market).add(TradeRow(trade, now_ms, number))
+        for held, status, _ in self._statuses.on_batch(batch) if self._state.settles else ():
+            tape = self._tape(held.market)
+            tape.on_change()
+            if status is not SUBMITTED:
+                for half in held.halves:
+                    tape.set_status(half.number, status)
 
     async def close(self) -> None:
         """Write the remaining rows, within half of the grace period."""
@@ -318,9 +248,6 @@ class History:
                 elif not future.done():
                     future.set_result(None)
 
-    def _on_written_by_thread(self, seq: int) -> None:
-        self._loop.call_soon_threadsafe(self._on_written, seq)
-
     async def wait_for(self, seq: int, wait_s: float = WAIT_S) -> None:
         """Wait until the file contains a command.
 
@@ -345,10 +272,7 @@ class History:
     # ----- queries -----------------------------------------------------------------------------
 
     async def order(self, order_ref: str) -> OrderBody | None:
-        """Return an order that the engine no longer has; None if history has none either.
-
-        Args:
-            order_ref: order id, or order hash in hexadecimal.
+        """Return an order that the engine no longer has, by id or hash; None if it is unknown.
 
         Raises:
             ApiError: RECOVERING, history is too far behind.
@@ -370,7 +294,7 @@ class History:
         Raises:
             ApiError: RECOVERING, history is too far behind.
         """
-        tape = self._recent.tape(order.market_id)
+        tape = self._tape(order.market_id)
         rows: list[TradeRow] = []
         for row in tape.newest():
             if row.now_ms < order.timestamp:
@@ -393,7 +317,7 @@ class History:
     async def trades(
         self, market: str, limit: int, before: int | None = None, token: str | None = None
     ) -> list[TradeRow]:
-        """Return trades of a market, newest first.
+        """Return up to ``limit`` trades of a market, newest first.
 
         Args:
             market: id of a market that exists.
@@ -424,7 +348,7 @@ class History:
         """
         if market not in self._state.settles:
             return [NONE] * len(rows)
-        tape, keys = self._recent.tape(market), settlement_keys(rows)
+        tape, keys = self._tape(market), settlement_keys(rows)
         statuses = {
             number: tape.status(number) or self._statuses.of(key) for number, key in keys.items()
         }
@@ -438,13 +362,21 @@ class History:
                     tape.set_status(number, stored[key])
         return [statuses[each.number] or PENDING for each in rows]
 
+    def _tape(self, market: str) -> TradeTape:
+        """Return the trades of a market since the start, and those that were read before."""
+        tape = self._tapes.get(market)
+        if tape is None:
+            is_filled = not self._start_seq  # a new log has no older trades
+            tape = self._tapes[market] = TradeTape(self._settings.trades_kept, is_filled)
+        return tape
+
     async def tape(self, market: str) -> TradeTape:
         """Return the recent trades of a market, including those before this process.
 
         Raises:
             ApiError: RECOVERING, history is too far behind.
         """
-        tape = self._recent.tape(market)
+        tape = self._tape(market)
         if tape.filled:
             return tape
         async with tape.lock:
@@ -472,14 +404,14 @@ class History:
 
     async def _read(self, query: Callable[[StoreReader], _T]) -> _T:
         """Run a query in the reader thread."""
-        result: _T = await self._reader_thread.run(lambda: query(self._open_reader()))
-        return result
 
-    def _open_reader(self) -> StoreReader:
-        """Return the connection; runs in the reader thread."""
-        if self._reader is None:
-            self._reader = StoreReader(self._folder)
-        return self._reader
+        def run() -> _T:
+            if self._reader is None:
+                self._reader = StoreReader(self._folder)
+            return query(self._reader)
+
+        result: _T = await self._reader_thread.run(run)
+        return result
 
     def _close_reader(self) -> None:
         """Close the connection; runs in the reader thread."""

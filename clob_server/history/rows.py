@@ -1,13 +1,12 @@
 """History rows of a command: its trades, and the orders that it finished."""
 
 import logging
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final, TypeAlias
 
 import msgspec
 
 from clob import (
-    Batch,
     CancelAll,
     Event,
     Expire,
@@ -28,9 +27,10 @@ from clob.errors import UnknownOrderError
 from clob.journal import Outcome
 from clob.status import OrderRecord
 from clob_server.core.commands import SERVER, AnyCommand, EndTrades, SignatureRecord
+from clob_server.core.sequencer import accepted_orders
 from clob_server.core.serialize import order_body
 from clob_server.core.state import ServerState
-from clob_server.history.store import Row, trade_row
+from clob_server.history.store import Row, Rows, trade_row
 
 BULK_COMMANDS: Final = frozenset({CancelAll, Expire, SetBalance, SetMode, SetNonce, SettleFailed})
 """Commands that may finish any number of orders."""
@@ -44,28 +44,20 @@ _LOG: Final = logging.getLogger("clob_server.history")
 
 
 class HistoryRows:
-    """Rows that are not written yet.
-
-    Args:
-        state: the state that the commands change.
-    """
+    """Rows that are not written yet."""
 
     def __init__(self, state: ServerState) -> None:
         self._state = state
-        self.orders: list[Row] = []
-        """Finished orders."""
-        self.trades: list[Row] = []
-        """Trades."""
-        self.ends: list[Row] = []
-        """Final settlement statuses."""
+        self.waiting: Rows = Rows([], [], [])
 
     def __len__(self) -> int:
         """Return the number of rows."""
-        return len(self.orders) + len(self.trades) + len(self.ends)
+        return sum(map(len, self.waiting))
 
-    def clear(self) -> None:
-        """Replace the rows by empty lists."""
-        self.orders, self.trades, self.ends = [], [], []
+    def take(self) -> Rows:
+        """Return the rows, and begin with empty lists."""
+        rows, self.waiting = self.waiting, Rows([], [], [])
+        return rows
 
     def orders_before(self, command: AnyCommand) -> OrdersBefore:
         """Return the resting orders if the command may finish more than the engine keeps.
@@ -104,17 +96,21 @@ class HistoryRows:
         if type(command) in SERVER:
             if type(command) is EndTrades:
                 ends = command.ends
-                self.ends += [(each.trade, each.tx, each.reason, seq, now_ms) for each in ends]
+                self.waiting.ends.extend(
+                    (each.trade, each.tx, each.reason, seq, now_ms) for each in ends
+                )
             return
         for event in outcome:
             if isinstance(event, Trade):
                 num_trades += 1
                 settles = event.market in self._state.settles
-                self.trades.append(trade_row(event, seq, now_ms, num_trades, settles=settles))
+                self.waiting.trades.append(
+                    trade_row(event, seq, now_ms, num_trades, settles=settles)
+                )
         for order_id, reason in finished_orders(command, outcome):
             finished = self._record(order_id, reason, before or {})
             if finished is not None:
-                self.orders.append(order_row(*finished, seq, now_ms))
+                self.waiting.orders.append(order_row(*finished, seq, now_ms))
 
     def _record(
         self, order_id: str | int, reason: RemovalReason | None, before: OrdersBefore
@@ -157,25 +153,11 @@ def finished_orders(
                 moved[event.order_id] = None
             else:
                 yield event.order_id, event.reason
-    for order_id in accepted_ids(command, events):
-        if order_id not in rested:
-            yield order_id, None
+    for submit in accepted_orders(command, events):
+        if submit.order.id not in rested:
+            yield submit.order.id, None
     for order_id in moved:
         yield order_id, None
-
-
-def accepted_ids(command: AnyCommand, events: Sequence[Event | Rejected]) -> Iterable[str | int]:
-    """Return the ids of the command's accepted orders."""
-    if type(command) is Submit:
-        return (command.order.id,)
-    if type(command) is not Batch:
-        return ()
-    rejected = {event.index for event in events if type(event) is Rejected}
-    return [
-        each.order.id
-        for index, each in enumerate(command.commands)
-        if type(each) is Submit and index not in rejected
-    ]
 
 
 def order_row(record: OrderRecord, signature: SignatureRecord | None, seq: int, now_ms: int) -> Row:

@@ -6,7 +6,7 @@ the file always matches the log up to that position. A deleted file is rebuilt f
 
 import fcntl
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeAlias
 
@@ -84,10 +84,18 @@ Row: TypeAlias = tuple[Any, ...]
 """A row of a table."""
 
 
-class ForeignHistoryError(ClobError):
-    """The file belongs to another log or version and must be rebuilt."""
+class Rows(NamedTuple):
+    """New rows of each table."""
 
-    code = "HISTORY_FOREIGN"
+    orders: list[Row]
+    """Orders that finished."""
+    trades: list[Row]
+    ends: list[Row]
+    """Final settlement statuses."""
+
+
+class ForeignHistoryError(ClobError, code="HISTORY_FOREIGN"):
+    """The file belongs to another log or version and must be rebuilt."""
 
 
 class Applied(NamedTuple):
@@ -105,7 +113,6 @@ class TradeRow(NamedTuple):
     """A trade, and the parts of its id."""
 
     event: Trade
-    """The trade."""
     now_ms: int
     """Time of the trade, Unix milliseconds."""
     number: int
@@ -155,27 +162,12 @@ class HistoryStore:
             """Position in the log."""
         self._pruned_ms = 0
 
-    def write(
-        self,
-        orders: Iterable[Row],
-        trades: Iterable[Row],
-        ends: Iterable[Row],
-        applied: Applied,
-        now_ms: int,
-    ) -> None:
-        """Add rows and the new position in one transaction.
-
-        Args:
-            orders: orders that finished since the last call.
-            trades: trades since then.
-            ends: final settlement statuses since then.
-            applied: the new position.
-            now_ms: time of the last command, Unix milliseconds.
-        """
+    def write(self, rows: Rows, applied: Applied, now_ms: int) -> None:
+        """Add rows and their position in one transaction; ``now_ms`` is the last command's time."""
         with self._db:
-            self._db.executemany(_ORDER, orders)
-            self._db.executemany(_TRADE, trades)
-            self._db.executemany(_END, ends)
+            self._db.executemany(_ORDER, rows.orders)
+            self._db.executemany(_TRADE, rows.trades)
+            self._db.executemany(_END, rows.ends)
             self._db.execute(_APPLIED, applied)
             self._prune(now_ms)
         self.applied = applied
@@ -224,21 +216,11 @@ class StoreReader:
     def trades(
         self, market: str, before: int, limit: int, token: str | None = None
     ) -> list[TradeRow]:
-        """Return trades of a market, newest first.
-
-        Args:
-            market: market id.
-            before: exclusive upper bound of ``seq``.
-            limit: maximum number of trades.
-            token: outcome token; None for both.
-        """
+        """Return up to ``limit`` trades of a market with ``seq < before``, newest first."""
         condition, tokens = ("", ()) if token is None else (" AND token=?", (token,))
         return self._trades(
             f"SELECT * FROM trades WHERE market=? AND seq<?{condition} ORDER BY seq DESC LIMIT ?",
-            market,
-            before,
-            *tokens,
-            limit,
+            *(market, before, *tokens, limit),
         )
 
     def first_trades(self, order_id: str, now_ms: int) -> list[TradeRow]:
@@ -309,22 +291,8 @@ def trade_from_row(row: Row) -> TradeRow:
     """Return the trade of a row."""
     market, seq, token, resting, incoming, price, size, buyer, seller, *rest = row
     resting_left, incoming_left, side, buyer_fee, seller_fee, match_type, *_, now_ms, number = rest
-    event = Trade(
-        seq,
-        market,
-        token,
-        resting,
-        incoming,
-        price,
-        int(size),
-        buyer,
-        seller,
-        int(resting_left),
-        int(incoming_left),
-        Side(side),
-        int(buyer_fee),
-        int(seller_fee),
-    )
+    sizes = int(resting_left), int(incoming_left), Side(side), int(buyer_fee), int(seller_fee)
+    event = Trade(seq, market, token, resting, incoming, price, int(size), buyer, seller, *sizes)
     if match_type != MatchType.DIRECT:
         fields = msgspec.structs.asdict(event)
         event = PairedTrade(**fields, match_type=MatchType(match_type))

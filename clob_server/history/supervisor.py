@@ -43,7 +43,6 @@ class Pipe:
     """Sends frames to one follower.
 
     Args:
-        log: the log.
         target: file descriptor of the pipe; closed by this object.
         after: last command that the follower has, the last of its frame.
         on_full: called in the sending thread when the pipe is full.
@@ -114,9 +113,6 @@ class Supervisor:
     """Runs a follower, and restarts it after an exit.
 
     Args:
-        log: the log.
-        folder: its folder.
-        snapshot_commands: commands between snapshots.
         days: days to keep history; 0 for ever.
         on_written: called with the last command in history after each write.
         on_started: called when a follower has opened history, before ``on_written``.
@@ -154,20 +150,15 @@ class Supervisor:
         self._task = asyncio.create_task(self._keep_running())
 
     def connect(self, engine: Sequencer) -> None:
-        """Send the frames of the log, and those that an engine appends from now on.
-
-        Args:
-            engine: a sequencer that runs or is about to.
-        """
+        """Send the frames of the log, and those that an engine appends from now on."""
         self._engine = engine
         engine.after_commit.append(self._send)
-        engine.run_on_log_thread(self._send)
+        self._send_soon()
 
     async def close(self, wait_s: float) -> None:
-        """Send the remaining frames, and end the follower; the log must not grow any more.
+        """Send the remaining frames within ``wait_s``, and end the follower.
 
-        Args:
-            wait_s: time limit in seconds. The next follower writes the missing rows.
+        The log must not grow any more. The next follower writes missing rows.
         """
         begin = time.monotonic()
         if self._process is not None:  # it may not have sent its start position yet
@@ -261,6 +252,9 @@ class Supervisor:
         self._pipe = Pipe(self._log, os.dup(process.stdin.fileno()), after, on_full)
         process.stdin.close()
         self._connected.set()
+        self._send_soon()
+
+    def _send_soon(self) -> None:
         if self._engine is not None:
             self._engine.run_on_log_thread(self._send)
 
@@ -277,8 +271,7 @@ class Supervisor:
     def _on_writable(self, pipe: Pipe) -> None:
         asyncio.get_running_loop().remove_writer(pipe.target)
         pipe.is_full = False
-        if self._engine is not None:
-            self._engine.run_on_log_thread(self._send)
+        self._send_soon()
 
     def _disconnect(self) -> Pipe | None:
         """Stop reading and writing; return the pipe, which the caller must close."""

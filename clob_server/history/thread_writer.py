@@ -10,13 +10,12 @@ import logging
 import threading
 from collections.abc import Callable, Sequence
 from functools import partial
-from pathlib import Path
 from typing import Final
 
 from clob_server.core.recovery import take_snapshot
 from clob_server.core.sequencer import Committed, LogThread, Sequencer
 from clob_server.history.rows import HistoryRows
-from clob_server.history.store import Applied, HistoryStore, Row
+from clob_server.history.store import Applied, HistoryStore, Rows
 from clob_server.log import Folder, SqliteLog
 from clob_server.log.files import newest_seq
 
@@ -33,9 +32,6 @@ class ThreadWriter:
 
     Args:
         store: the history file, which must reach to the end of the log.
-        folder: the folder of the log.
-        log: the log.
-        engine: the sequencer over the log.
         snapshot_commands: commands between snapshots; 0 for no snapshots.
         on_written: called in the thread with the last command in the file, after each write.
     """
@@ -43,19 +39,18 @@ class ThreadWriter:
     def __init__(
         self,
         store: HistoryStore,
-        folder: Path,
         log: SqliteLog,
         engine: Sequencer,
         *,
         snapshot_commands: int,
-        on_written: Callable[[int], None],
+        on_written: Callable[[int], object],
     ) -> None:
         self._store = store
         self._log = log
         self._engine = engine
         self._snapshot_commands = snapshot_commands
         self._on_written = on_written
-        self._snapshot_seq = newest_seq(Folder(folder))
+        self._snapshot_seq = newest_seq(Folder(store.folder))
         self._rows = HistoryRows(engine.state)
         self._applied = store.applied
         self._now_ms = 0
@@ -83,18 +78,14 @@ class ThreadWriter:
             return
         self._timer.cancel()
         self._timer = None
-        rows = self._rows.orders, self._rows.trades, self._rows.ends
-        self._rows.clear()
         self._slots.acquire()
-        self._thread.enqueue(partial(self._write, rows, self._applied, self._now_ms))
+        self._thread.enqueue(partial(self._write, self._rows.take(), self._applied, self._now_ms))
 
-    def _write(
-        self, rows: tuple[list[Row], list[Row], list[Row]], applied: Applied, now_ms: int
-    ) -> None:
+    def _write(self, rows: Rows, applied: Applied, now_ms: int) -> None:
         """Write rows, unless an earlier write failed: the file must have no gap."""
         try:
             if not self._failed:
-                self._store.write(*rows, applied, now_ms)
+                self._store.write(rows, applied, now_ms)
                 self._on_written(applied.seq)
         except Exception:
             self._failed = True

@@ -1,12 +1,12 @@
 """JSON bodies of the operator routes, and the functions that read and build them."""
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Final, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from clob import Limits, Market, SelfTrade
+from clob import Limits
 from clob.signing import fields
 from clob.units import FEE_RATE_MAX_BPS
 from clob_server.api.problems import ApiError, Fault
@@ -16,26 +16,13 @@ from clob_server.auth.api_keys import NAME_MAX, new_key
 from clob_server.auth.policy import SCOPES
 from clob_server.chain.messages import Counts
 from clob_server.core.commands import AddKey, ApiKey, Budgets
-from clob_server.core.registry import MarketText
-from clob_server.core.serialize import market_terms
 
-QUESTION_MAX: Final = 500
-"""Longest question of a market, characters."""
-DESCRIPTION_MAX: Final = 10_000
-"""Longest description of a market, characters."""
-MAKERS_MAX: Final = 1_000
-"""Largest number of makers of a key."""
-PER_MINUTE_MAX: Final = 100_000
-"""Largest budget per minute."""
-LIMIT_MAX: Final = 10_000_000
-"""Largest limit of the engine."""
-
-PerMinute = Annotated[int, Meta(ge=0, le=PER_MINUTE_MAX)]
-Limit = Annotated[int, Meta(ge=1, le=LIMIT_MAX)]
+PerMinute = Annotated[int, Meta(ge=0, le=100_000)]
+Limit = Annotated[int, Meta(ge=1, le=10_000_000)]
 FeeRate = Annotated[int, Meta(ge=0, le=FEE_RATE_MAX_BPS)]
 Scope = Literal["read", "trade", "cancel"]
-Question = Annotated[str, Meta(max_length=QUESTION_MAX)]
-Description = Annotated[str, Meta(max_length=DESCRIPTION_MAX)]
+Question = Annotated[str, Meta(max_length=500)]
+Description = Annotated[str, Meta(max_length=10_000)]
 SelfTradeWord = Literal["NONE", "CANCEL_RESTING", "CANCEL_INCOMING", "CANCEL_BOTH", "DECREMENT"]
 _Kind = TypeVar("_Kind", bound="AdminBody")
 
@@ -51,7 +38,7 @@ class KeyRequest(AdminBody, frozen=True, kw_only=True):
     """Display name."""
     scopes: Annotated[list[Scope], Meta(min_length=1, max_length=len(SCOPES))]
     """Permissions: ``read``, ``trade``, ``cancel``."""
-    makers: Annotated[tuple[str, ...], Meta(max_length=MAKERS_MAX)] = ()
+    makers: Annotated[tuple[str, ...], Meta(max_length=1_000)] = ()
     """Makers whose orders the key may place and cancel without a signature."""
     requests_per_minute: PerMinute | None = None
     """Requests per minute; null uses the server's budget."""
@@ -259,11 +246,7 @@ class EngineBody(Wire, frozen=True, kw_only=True):
 
 
 def read_body(call: ApiRequest, kind: type[_Kind]) -> _Kind:
-    """Read the body of a request.
-
-    Raises:
-        ApiError: UNSUPPORTED_MEDIA_TYPE, INVALID_JSON, INVALID_FIELD.
-    """
+    """Read the body of a request."""
     return read_object(call.object(), kind)
 
 
@@ -276,26 +259,14 @@ def read_object(content: Mapping[str, Any], kind: type[_Kind]) -> _Kind:
     try:
         return msgspec.convert(content, kind)
     except msgspec.ValidationError as error:
-        path, rule = place_of(str(error))
+        rule, _, place = str(error).partition(" - at `$")
+        _, _, name = rule.partition(" field `")  # of a missing or unknown field
+        path = f"{place.strip('`')}.{name.strip('`')}".strip(".")
         raise ApiError("INVALID_FIELD", f"{path}: {rule}", faults=(Fault(path, rule),)) from None
 
 
-def place_of(message: str) -> tuple[str, str]:
-    """Split a msgspec error message into the field and the rule."""
-    rule, _, place = message.partition(" - at `$")
-    _, _, name = rule.partition(" field `")  # of a missing or unknown field
-    return f"{place.strip('`')}.{name.strip('`')}".strip("."), rule
-
-
 def draw_key(request: KeyRequest, environment: str) -> tuple[str, ApiKey]:
-    """Create a random key.
-
-    Args:
-        request: its name, permissions, makers and limits.
-        environment: the environment in which it is valid.
-
-    Returns:
-        The secret key, and its stored record without a creation time.
+    """Create a random key; return its secret, and its stored record without a creation time.
 
     Raises:
         InvalidAddressError: a maker is not an address.
@@ -335,18 +306,6 @@ def key_fields(key: ApiKey, last_used_ms: int | None) -> dict[str, Any]:
         "active": key.deactivated_ms is None,
         "deactivated": key.deactivated_ms,
     }
-
-
-def market_body(
-    market: Market, words: MarketText, seq: int, on_chain: Mapping[str, Any]
-) -> AdminMarketBody:
-    """Return the JSON of a market."""
-    return AdminMarketBody(
-        **market_terms(market, words),
-        **on_chain,
-        self_trade=SelfTrade(market.self_trade).name,
-        seq=seq,
-    )
 
 
 def limits_body(limits: Limits, budgets: Budgets) -> LimitsBody:

@@ -19,11 +19,7 @@ class CachedBook(NamedTuple):
 
 
 class BookCache:
-    """Caches the order books of all markets.
-
-    Args:
-        state: the markets.
-    """
+    """Caches the order books of all markets."""
 
     def __init__(self, state: "ServerState") -> None:
         self._state = state

@@ -31,12 +31,7 @@ _LOG: Final = logging.getLogger("clob_server.requests")
 
 
 class Router:
-    """The ASGI application behind the lifespan: finds the endpoint of each request.
-
-    Args:
-        server: the parts of the server, all built.
-        routes: the routes of the HTTP interface.
-    """
+    """The ASGI application behind the lifespan: finds the endpoint of each request."""
 
     def __init__(self, server: Server, routes: Sequence[Route]) -> None:
         by_path: dict[str, dict[str, Endpoint]] = {}
@@ -71,13 +66,7 @@ class Router:
     def at_once(self, scope: Scope, body: bytes, send_reply: SendReply) -> bool:
         """Handle a request that has arrived whole, without a task of its own.
 
-        Args:
-            scope: the ASGI scope.
-            body: the body.
-            send_reply: writes the reply.
-
-        Returns:
-            False if the request has to be handled through ASGI; then nothing was done.
+        Returns False if the request has to be handled through ASGI; then nothing was done.
         """
         endpoint = self._hot.get((scope["method"], scope["path"])) or self._find(scope)
         if endpoint is None or len(body) > self._body_max:
@@ -102,12 +91,7 @@ class Router:
 
 
 class _Methods:
-    """A path: dispatches by method, and rejects the methods that it lacks.
-
-    Args:
-        server: the parts of the server.
-        endpoints: the endpoint of each method.
-    """
+    """A path: dispatches by method, and rejects the methods that it lacks."""
 
     def __init__(self, server: Server, endpoints: "dict[str, Endpoint]") -> None:
         self._endpoints = dict(endpoints)
@@ -132,12 +116,7 @@ class _Methods:
 
 
 class Endpoint:
-    """An ASGI application of one route.
-
-    Args:
-        server: the parts of the server.
-        route: the route.
-    """
+    """An ASGI application of one route."""
 
     def __init__(self, server: Server, route: Route) -> None:
         self._server = server
@@ -174,13 +153,7 @@ class Endpoint:
     # ----- at once -----------------------------------------------------------------------------
 
     def at_once(self, scope: Scope, body: bytes, send_reply: SendReply) -> None:
-        """Handle one request that has arrived whole.
-
-        Args:
-            scope: the ASGI scope.
-            body: the body.
-            send_reply: writes the reply.
-        """
+        """Handle one request that has arrived whole."""
         call = Request(self._route.name, scope, self._server.request_ids)
         call.server, call.body, call.send_reply = self._server, body, send_reply
         try:
@@ -220,7 +193,6 @@ class Endpoint:
             task.add_done_callback(self._tasks.discard)
 
     async def _wait(self, call: Request, awaitable: Awaitable[Reply]) -> None:
-        """Wait for a reply and send it."""
         try:
             answer = await awaitable
         except Exception as error:
@@ -232,10 +204,8 @@ class Endpoint:
     def _reject(self, error: Exception, call: Request) -> Reply:
         """Return the reply to a request that was rejected, and count it."""
         if isinstance(error, LogFailedError):  # the process ends; the next one reads the outcome
-            error = ApiError(
-                "OUTCOME_UNKNOWN",
-                "the log failed, so it is unknown whether this was done; the server stops",
-            )
+            rule = "the log failed, so it is unknown whether this was done; the server stops"
+            error = ApiError("OUTCOME_UNKNOWN", rule)
         elif not isinstance(error, ClobError):
             _LOG.error("internal error", exc_info=error, extra={"request_id": call.request_id})
             error = ApiError("INTERNAL", "internal error; the server's log has the details")

@@ -10,15 +10,7 @@ from typing import Final
 
 import msgspec
 
-from clob import (
-    Batch,
-    Matcher,
-    OrderAdded,
-    OrderRemoved,
-    RejectedError,
-    RemovalReason,
-    Submit,
-)
+from clob import Batch, Matcher, OrderAdded, OrderRemoved, RejectedError, RemovalReason, Submit
 from clob.status import OrderRecord
 from clob_server.api.options import wrong
 from clob_server.api.problems import Headers
@@ -34,11 +26,7 @@ DIGITS_MAX: Final = 17
 def read_number(
     query: Mapping[str, str], name: str, default: int, minimum: int, maximum: int
 ) -> int:
-    """Read an integer in a query.
-
-    Raises:
-        ApiError: INVALID_FIELD, not an integer or out of range.
-    """
+    """Read an integer in a query."""
     value = query.get(name)
     if value is None:
         return default
@@ -52,10 +40,7 @@ def read_number(
 def next_page(path: str, query: Mapping[str, object], cursor: int) -> Headers:
     """Return the headers that link to the next page.
 
-    Args:
-        path: path of the list.
-        query: the other parameters, without None values. Their values need no quoting.
-        cursor: start of the next page.
+    The other parameters of the query need no quoting; those that are None are left out.
     """
     parameters = "&".join(f"{name}={value}" for name, value in query.items() if value is not None)
     link = f'<{path}?{parameters}&cursor={cursor}>; rel="next"'
@@ -127,7 +112,6 @@ class RestingIds:
         return [order_id for order_id in ids if where[order_id].market == market]
 
     def _number(self, order_id: str) -> int:
-        """Return the number of a resting order."""
         return self._matcher.order(order_id).number
 
     def _apply(self, command: AnyCommand, events: Sequence[object]) -> None:

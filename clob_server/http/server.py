@@ -43,7 +43,6 @@ class Server:
     clock_ms: Callable[[], int]
     """Returns the time, Unix milliseconds."""
     started_ms: int
-    """When the process started, Unix milliseconds."""
     lifecycle: Lifecycle
     metrics: Metrics
     request_ids: RequestIds

@@ -1,7 +1,6 @@
 """The durable log of commands.
 
-:class:`Log` is the interface; :class:`SqliteLog` stores the log in a folder, :class:`MemoryLog` in
-memory.
+:class:`SqliteLog` stores the log in a folder, :class:`MemoryLog` in memory.
 """
 
 from clob_server.log.base import (
@@ -17,12 +16,11 @@ from clob_server.log.base import (
     Snapshot,
     Tail,
 )
-from clob_server.log.files import Files, Folder
+from clob_server.log.files import Folder
 from clob_server.log.sqlite import SqliteLog
 
 __all__ = [
     "FencedError",
-    "Files",
     "Folder",
     "Log",
     "LogDamagedError",

@@ -1,11 +1,11 @@
-"""The interface of logs, its errors and values, and a log in memory.
+"""The base class of logs, its errors and values, and a log in memory.
 
 A log is a sequence of frames of numbered commands, with snapshots of the state.
 """
 
+from abc import ABC, abstractmethod
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
-from typing import Protocol
 
 import msgspec
 
@@ -13,50 +13,36 @@ from clob import ClobError
 from clob.journal import ZERO_HASH, Frame, encode_frame, frame_hash, read_frames
 
 
-class LogError(ClobError):
+class LogError(ClobError, code="LOG_ERROR"):
     """Base class of log errors."""
 
-    code = "LOG_ERROR"
 
-
-class LogLockedError(LogError):
+class LogLockedError(LogError, code="LOG_LOCKED"):
     """Another process has the log open."""
 
-    code = "LOG_LOCKED"
 
-
-class LogNewerError(LogError):
+class LogNewerError(LogError, code="LOG_NEWER"):
     """A newer version of this package wrote the log."""
 
-    code = "LOG_NEWER"
 
-
-class LogOlderError(LogError):
+class LogOlderError(LogError, code="LOG_OLDER"):
     """An older version of this package wrote the log."""
 
-    code = "LOG_OLDER"
 
-
-class LogDamagedError(LogError):
+class LogDamagedError(LogError, code="LOG_DAMAGED"):
     """The stored data differs from the written data; the message says where."""
 
-    code = "LOG_DAMAGED"
 
-
-class LogFailedError(LogError):
+class LogFailedError(LogError, code="LOG_FAILED"):
     """A commit failed and may or may not be durable; the process must end.
 
     A new process reads the durable part. A retry in the same process would be wrong: after a failed
     sync the system may have dropped the data that it could not write.
     """
 
-    code = "LOG_FAILED"
 
-
-class FencedError(LogError):
+class FencedError(LogError, code="LOG_FENCED"):
     """The log does not end with the expected command: another owner has appended to it."""
-
-    code = "LOG_FENCED"
 
 
 class Tail(msgspec.Struct, frozen=True):
@@ -81,20 +67,25 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     """The encoded state."""
 
 
-class Log(Protocol):
+class Log(ABC):
     """A log of commands. Frames are durable when :meth:`append` returns.
 
     Only one owner may append. ``after`` detects a second one: an append that does not continue the
     log is rejected.
     """
 
+    def __init__(self) -> None:
+        self._origin = self._tail = Tail()
+
     @property
     def origin(self) -> Tail:
         """End of the dropped frames, where the log begins."""
+        return self._origin
 
     @property
     def tail(self) -> Tail:
         """End of the log."""
+        return self._tail
 
     def append(
         self,
@@ -121,8 +112,20 @@ class Log(Protocol):
             LogFailedError: the commit failed; the log accepts no more frames.
             ValueError: no commands, or a command or hash is invalid.
         """
+        end = self._tail
+        if after != end.seq:
+            raise FencedError(f"the log ends with command {end.seq}, not {after}")
+        if not commands:
+            raise ValueError("a frame must have at least one command")
+        frame = encode_frame(
+            commands, after + 1, end.chain_hash, event_hash=event_hash, state_hash=state_hash
+        )
+        tail = Tail(after + len(commands), frame_hash(frame))
+        self._store(frame, after + 1, tail)
+        self._tail = tail
+        return tail.seq
 
-    def tidy(self) -> None:
+    def tidy(self) -> None:  # noqa: B027 - nothing to do by default
         """Do deferred maintenance; call it after the callers got their results. Usually cheap."""
 
     def read(self, after: int = 0) -> Iterator[Frame]:
@@ -134,6 +137,8 @@ class Log(Protocol):
         Raises:
             LogDamagedError: a frame is damaged or was dropped.
         """
+        self._check_readable(after)
+        return self._walk(self._before(after + 1))
 
     def put_snapshot(self, snapshot: Snapshot) -> None:
         """Store a snapshot durably, and delete all but it and the one before.
@@ -141,7 +146,12 @@ class Log(Protocol):
         Raises:
             ValueError: no frame of this log ends with its command and chain hash.
         """
+        self._check_readable()
+        if not self._has(snapshot):
+            raise ValueError(f"no frame ends with command {snapshot.seq} and that chain hash")
+        self._keep(snapshot)
 
+    @abstractmethod
     def get_snapshot(self) -> Snapshot | None:
         """Return the newest snapshot, checked; None if there are none.
 
@@ -158,115 +168,85 @@ class Log(Protocol):
         Raises:
             ValueError: no snapshot covers them.
         """
+        snapshot = self.get_snapshot()
+        covered = 0 if snapshot is None else snapshot.seq
+        if up_to > covered:
+            raise ValueError(f"the newest snapshot covers commands up to {covered}, not {up_to}")
+        last = self._before(up_to + 1)
+        if last.seq <= self._origin.seq:
+            return 0
+        count = self._delete(last)
+        self._origin = last
+        return count
 
-    def close(self) -> None:
+    def close(self) -> None:  # noqa: B027 - nothing to do by default
         """Close the log, and release its lock."""
 
+    def _check_readable(self, after: int | None = None) -> None:
+        """Raise if the log failed, or the frames after a command were dropped."""
+        if after is not None and after < self._origin.seq:
+            raise LogDamagedError(
+                f"commands up to {self._origin.seq} were dropped; "
+                f"cannot read from command {after + 1}"
+            )
 
-def check_append(commands: Sequence[bytes], after: int, tail: Tail) -> None:
-    """Raise if commands cannot be appended to a log.
+    def _has(self, snapshot: Snapshot) -> bool:
+        """Return whether a frame of this log ends at the snapshot."""
+        return self._before(snapshot.seq + 1) == Tail(snapshot.seq, snapshot.chain_hash)
 
-    Raises:
-        FencedError: the log does not end with ``after``.
-        ValueError: there are no commands.
-    """
-    if after != tail.seq:
-        raise FencedError(f"the log ends with command {tail.seq}, not {after}")
-    if not commands:
-        raise ValueError("a frame must have at least one command")
+    @abstractmethod
+    def _store(self, frame: bytes, first: int, tail: Tail) -> None:
+        """Store the frame that begins with command ``first``, durably."""
 
+    @abstractmethod
+    def _before(self, seq: int) -> Tail:
+        """Return the end of the frame before the one with a command."""
 
-def check_read(after: int, origin: Tail) -> None:
-    """Raise if the frames after a command were dropped."""
-    if after < origin.seq:
-        raise LogDamagedError(
-            f"commands up to {origin.seq} were dropped; cannot read from command {after + 1}"
-        )
+    @abstractmethod
+    def _walk(self, before: Tail) -> Iterator[Frame]:
+        """Yield the checked frames after a frame end."""
 
+    @abstractmethod
+    def _keep(self, snapshot: Snapshot) -> None:
+        """Store a snapshot of this log."""
 
-def check_drop(up_to: int, snapshot: Snapshot | None) -> None:
-    """Raise if the newest snapshot does not cover a command."""
-    covered = 0 if snapshot is None else snapshot.seq
-    if up_to > covered:
-        raise ValueError(f"the newest snapshot covers commands up to {covered}, not {up_to}")
+    @abstractmethod
+    def _delete(self, last: Tail) -> int:
+        """Delete the frames up to the end of one; return how many."""
 
 
-class MemoryLog:
+class MemoryLog(Log):
     """A log in memory, for tests and for servers that need no durability."""
 
     def __init__(self) -> None:
+        super().__init__()
         self._frames: list[bytes] = []
         self._ends: list[int] = []
-        self._origin = self._tail = Tail()
         self._snapshot: Snapshot | None = None
-
-    @property
-    def origin(self) -> Tail:
-        """End of the dropped frames, where the log begins."""
-        return self._origin
-
-    @property
-    def tail(self) -> Tail:
-        """End of the log."""
-        return self._tail
-
-    def append(
-        self,
-        commands: Sequence[bytes],
-        after: int,
-        *,
-        event_hash: bytes | None = None,
-        state_hash: bytes | None = None,
-    ) -> int:
-        """Append a frame; see :meth:`Log.append`."""
-        check_append(commands, after, self._tail)
-        frame = encode_frame(
-            commands,
-            after + 1,
-            self._tail.chain_hash,
-            event_hash=event_hash,
-            state_hash=state_hash,
-        )
-        self._tail = Tail(after + len(commands), frame_hash(frame))
-        self._frames.append(frame)
-        self._ends.append(self._tail.seq)
-        return self._tail.seq
-
-    def tidy(self) -> None:
-        """Do nothing."""
-
-    def read(self, after: int = 0) -> Iterator[Frame]:
-        """Yield the frames from the one with command ``after + 1`` on."""
-        check_read(after, self._origin)
-        start = bisect_left(self._ends, after + 1)
-        before = self._origin
-        if start:
-            before = Tail(self._ends[start - 1], frame_hash(self._frames[start - 1]))
-        return read_frames(self._frames[start:], before.chain_hash, before.seq + 1)
-
-    def put_snapshot(self, snapshot: Snapshot) -> None:
-        """Store a snapshot, unless there is a newer one."""
-        index = bisect_left(self._ends, snapshot.seq)
-        end = self._origin
-        if snapshot.seq != end.seq and index < len(self._ends):
-            end = Tail(self._ends[index], frame_hash(self._frames[index]))
-        if end != Tail(snapshot.seq, snapshot.chain_hash):
-            raise ValueError(f"no frame ends with command {snapshot.seq} and that chain hash")
-        if self._snapshot is None or self._snapshot.seq <= snapshot.seq:
-            self._snapshot = snapshot
 
     def get_snapshot(self) -> Snapshot | None:
         """Return the newest snapshot; None if there are none."""
         return self._snapshot
 
-    def drop(self, up_to: int) -> int:
-        """Delete the frames that end with or before ``up_to``."""
-        check_drop(up_to, self._snapshot)
-        count = bisect_left(self._ends, up_to + 1)
-        if count:
-            self._origin = Tail(self._ends[count - 1], frame_hash(self._frames[count - 1]))
-            del self._frames[:count], self._ends[:count]
-        return count
+    def _store(self, frame: bytes, first: int, tail: Tail) -> None:
+        self._frames.append(frame)
+        self._ends.append(tail.seq)
 
-    def close(self) -> None:
-        """Do nothing."""
+    def _before(self, seq: int) -> Tail:
+        count = bisect_left(self._ends, seq)
+        if not count:
+            return self._origin
+        return Tail(self._ends[count - 1], frame_hash(self._frames[count - 1]))
+
+    def _walk(self, before: Tail) -> Iterator[Frame]:
+        start = bisect_left(self._ends, before.seq + 1)
+        return read_frames(self._frames[start:], before.chain_hash, before.seq + 1)
+
+    def _keep(self, snapshot: Snapshot) -> None:
+        if self._snapshot is None or self._snapshot.seq <= snapshot.seq:
+            self._snapshot = snapshot
+
+    def _delete(self, last: Tail) -> int:
+        count = bisect_left(self._ends, last.seq + 1)
+        del self._frames[:count], self._ends[:count]
+        return count

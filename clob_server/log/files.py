@@ -13,34 +13,14 @@ import hashlib
 import os
 import struct
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final
+
+import msgspec
 
 from clob_server.log.base import Snapshot, Tail
 
 NEW_SUFFIX: Final = ".new"
 """Suffix of a file that is still being written."""
-
-
-class Files(Protocol):
-    """A flat folder of small files."""
-
-    def read(self, name: str) -> bytes | None:
-        """Return the content of a file; None if it does not exist."""
-
-    def replace(self, name: str, data: bytes) -> None:
-        """Replace or create a file, durably and atomically."""
-
-    def overwrite(self, name: str, data: bytes) -> None:
-        """Overwrite an existing file of the same size, without a sync."""
-
-    def remove(self, name: str) -> None:
-        """Remove a file, durably."""
-
-    def names(self) -> list[str]:
-        """Return the file names, including those left by an interrupted :meth:`replace`."""
-
-    def close(self) -> None:
-        """Close the open files."""
 
 
 def make_folder(path: Path) -> None:
@@ -74,11 +54,7 @@ def sync_folder(path: Path) -> None:
 
 
 class Folder:
-    """A folder of the file system.
-
-    Args:
-        path: the folder, which must exist.
-    """
+    """An existing folder of the file system."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -92,7 +68,7 @@ class Folder:
             return None
 
     def replace(self, name: str, data: bytes) -> None:
-        """Replace or create a file: write a new one, sync it, rename it."""
+        """Replace or create a file, durably and atomically: write a new one, sync it, rename it."""
         new = self._path / f"{name}{NEW_SUFFIX}"
         descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
         try:
@@ -108,7 +84,7 @@ class Folder:
         sync_folder(self._path)
 
     def overwrite(self, name: str, data: bytes) -> None:
-        """Overwrite an existing file in one call, without a sync."""
+        """Overwrite an existing file of the same size in one call, without a sync."""
         descriptor = self._open.get(name)
         if descriptor is None:
             descriptor = self._open[name] = os.open(self._path / name, os.O_WRONLY)
@@ -122,7 +98,7 @@ class Folder:
         sync_folder(self._path)
 
     def names(self) -> list[str]:
-        """Return the file names."""
+        """Return the file names, including those left by an interrupted :meth:`replace`."""
         return sorted(each.name for each in self._path.iterdir() if each.is_file())
 
     def close(self) -> None:
@@ -183,15 +159,8 @@ def snapshot_seq(name: str) -> int | None:
 
 def encode_snapshot(snapshot: Snapshot) -> bytes:
     """Return the bytes of a snapshot file."""
-    head = _HEAD.pack(
-        _MAGIC,
-        _VERSION,
-        snapshot.seq,
-        snapshot.chain_hash,
-        snapshot.event_hash,
-        len(snapshot.state),
-    )
-    body = head + snapshot.state
+    seq, chain_hash, event_hash, state = msgspec.structs.astuple(snapshot)
+    body: bytes = _HEAD.pack(_MAGIC, _VERSION, seq, chain_hash, event_hash, len(state)) + state
     return body + hash_of(body)
 
 
@@ -211,24 +180,19 @@ def decode_snapshot(data: bytes) -> Snapshot | str:
     return Snapshot(seq=seq, chain_hash=chain_hash, event_hash=event_hash, state=state)
 
 
-def snapshot_names(files: Files) -> list[str]:
+def snapshot_names(files: Folder) -> list[str]:
     """Return the file names of the snapshots, oldest first."""
     return [name for name in files.names() if snapshot_seq(name) is not None]
 
 
-def newest_seq(files: Files) -> int:
+def newest_seq(files: Folder) -> int:
     """Return the command number of the newest snapshot; 0 if there are none."""
     names = snapshot_names(files)
     return (snapshot_seq(names[-1]) or 0) if names else 0
 
 
-def keep_snapshot(files: Files, snapshot: Snapshot) -> None:
-    """Store a snapshot durably, and delete all but it and the one before.
-
-    Args:
-        files: the folder of the log.
-        snapshot: a snapshot after a durable frame of that log.
-    """
+def keep_snapshot(files: Folder, snapshot: Snapshot) -> None:
+    """Store a snapshot of a durable frame, and delete all but it and the one before."""
     files.replace(snapshot_name(snapshot.seq), encode_snapshot(snapshot))
     for old in snapshot_names(files)[:-SNAPSHOTS_KEPT]:
         files.remove(old)

@@ -10,7 +10,7 @@ each shown to be necessary by a test:
 4. After a failed commit the log accepts no more frames.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
@@ -18,9 +18,10 @@ from typing import Any, Final
 import apsw
 
 from clob.errors import FrameError
-from clob.journal import Frame, encode_frame, frame_hash, read_frames
+from clob.journal import Frame, frame_hash, read_frames
 from clob_server.log import files
 from clob_server.log.base import (
+    Log,
     LogDamagedError,
     LogError,
     LogFailedError,
@@ -29,11 +30,8 @@ from clob_server.log.base import (
     LogOlderError,
     Snapshot,
     Tail,
-    check_append,
-    check_drop,
-    check_read,
 )
-from clob_server.log.files import NEW_SUFFIX, Files, Folder, make_file, make_folder
+from clob_server.log.files import NEW_SUFFIX, Folder, make_file, make_folder
 
 DATABASE: Final = "log.db"
 """File name of the database."""
@@ -60,7 +58,7 @@ _PAGE: Final = "SELECT first, frame FROM frames WHERE first>? ORDER BY first LIM
 _INSERT: Final = "INSERT INTO frames VALUES(?, ?)"
 
 
-class SqliteLog:
+class SqliteLog(Log):
     """A log that survives the end of its process and a loss of power.
 
     Args:
@@ -83,13 +81,13 @@ class SqliteLog:
         folder: str | Path,
         *,
         vfs: str | None = None,
-        files: Files | None = None,
+        files: Folder | None = None,
         accept_tail: bool = False,
     ) -> None:
+        super().__init__()
         self._folder = Path(folder)
         self._failed = False
         self._pages = 0
-        self._origin = self._tail = Tail()
         try:
             make_folder(self._folder)
             if vfs is None:
@@ -112,16 +110,6 @@ class SqliteLog:
             self.close()
             raise
 
-    @property
-    def origin(self) -> Tail:
-        """End of the dropped frames, where the log begins."""
-        return self._origin
-
-    @property
-    def tail(self) -> Tail:
-        """End of the log."""
-        return self._tail
-
     # ----- opening ---------------------------------------------------------------------------
 
     def _open(self, accept_tail: bool) -> None:
@@ -136,15 +124,14 @@ class SqliteLog:
         if self._db.readonly("main"):
             raise self._damaged(f"{DATABASE} is read-only")
         (version,) = self._row("PRAGMA user_version")
+        formats = (
+            f"the log in {self._folder} has format {version}; this version reads format {_VERSION}"
+        )
         if version > _VERSION:
-            raise LogNewerError(
-                f"the log in {self._folder} has format {version}; "
-                f"this version reads format {_VERSION}"
-            )
+            raise LogNewerError(formats)
         if 0 < version < _VERSION:
             raise LogOlderError(
-                f"the log in {self._folder} has format {version}; this version reads format "
-                f"{_VERSION} (nothing was released with format {version}: start with an empty "
+                f"{formats} (nothing was released with format {version}: start with an empty "
                 "folder)"
             )
         if not version:
@@ -166,25 +153,21 @@ class SqliteLog:
         if tuple(map(type, origin)) != (int, bytes):
             raise self._damaged(f"{DATABASE} has no valid origin")
         self._origin = self._tail = Tail(*origin)
-        tip = self._tip()
+        data = self._files.read(files.TIP)
+        tip = None if data is None else files.decode_tip(data)
         found = tip is not None and (tip == self._tail or tip.seq < self._tail.seq)
         for frame in self._walk(self._origin):
             self._tail = Tail(frame.first_seq + frame.count - 1, frame.chain_hash)
             found = found or self._tail == tip
         if not accept_tail:
             self._check_tip(tip, found)
-        for name in self._snapshots():
+        for name in files.snapshot_names(self._files):
             if name > files.snapshot_name(self._tail.seq):
                 if not accept_tail:
                     raise self._damaged(
                         f"it ends with command {self._tail.seq}, but there is {name}"
                     )
                 self._files.remove(name)
-
-    def _tip(self) -> Tail | None:
-        """Return the tip; None if it is missing or damaged."""
-        data = self._files.read(files.TIP)
-        return None if data is None else files.decode_tip(data)
 
     def _check_tip(self, tip: Tail | None, found: bool) -> None:
         """Raise if the log ends before the tip."""
@@ -201,27 +184,11 @@ class SqliteLog:
 
     # ----- appending -------------------------------------------------------------------------
 
-    def append(
-        self,
-        commands: Sequence[bytes],
-        after: int,
-        *,
-        event_hash: bytes | None = None,
-        state_hash: bytes | None = None,
-    ) -> int:
-        """Append a frame in one transaction with a sync; see :meth:`Log.append`."""
-        end = self._tail
-        if after != end.seq or not commands:
-            check_append(commands, after, end)
-        frame = encode_frame(
-            commands, after + 1, end.chain_hash, event_hash=event_hash, state_hash=state_hash
-        )
-        tail = Tail(after + len(commands), frame_hash(frame))
-        with self._commit(f"commands {after + 1} to {tail.seq}"):
-            self._db.execute(_INSERT, (after + 1, frame))
+    def _store(self, frame: bytes, first: int, tail: Tail) -> None:
+        """Write a frame in one transaction with a sync, then the tip."""
+        with self._commit(f"commands {first} to {tail.seq}"):
+            self._db.execute(_INSERT, (first, frame))
             self._files.overwrite(files.TIP, files.encode_tip(tail))
-        self._tail = tail
-        return tail.seq
 
     @contextmanager
     def _commit(self, action: str) -> Iterator[None]:
@@ -231,7 +198,7 @@ class SqliteLog:
         commit from the write-ahead log. Otherwise the next process could find it complete in the
         page cache, although it is not on the disk, and treat it as committed.
         """
-        self._check_failed()
+        self._check_readable()
         self._failed = True  # reset at the end
         try:
             yield
@@ -241,12 +208,12 @@ class SqliteLog:
             raise LogFailedError(f"{action}: {error}") from error
         self._failed = False
 
-    def _check_failed(self) -> None:
-        """Raise if a commit failed before."""
+    def _check_readable(self, after: int | None = None) -> None:
         if self._failed:
             raise LogFailedError(
                 "a commit failed before; restart the process to read the durable part"
             )
+        super()._check_readable(after)
 
     def _after_commit(self, _db: Any, _name: str, pages: int) -> int:
         """Note the number of pages in the write-ahead log."""
@@ -269,14 +236,7 @@ class SqliteLog:
 
     # ----- reading ---------------------------------------------------------------------------
 
-    def read(self, after: int = 0) -> Iterator[Frame]:
-        """Yield the checked frames from the one with command ``after + 1`` on."""
-        self._check_failed()
-        check_read(after, self._origin)
-        return self._walk(self._before(after + 1))
-
     def _walk(self, before: Tail) -> Iterator[Frame]:
-        """Yield the checked frames after a frame end."""
         keys: list[int] = []
         try:
             for frame in read_frames(
@@ -296,8 +256,7 @@ class SqliteLog:
         It reads a page of rows at a time: an open statement would block checkpoints.
         """
         while rows := self._db.execute(_PAGE, (after,)).fetchall():
-            for row in rows:
-                first, frame = row
+            for first, frame in rows:
                 if type(first) is not int or type(frame) is not bytes:
                     raise self._damaged(f"{DATABASE}, after command {after}: a row is not a frame")
                 keys[:] = [first]
@@ -317,9 +276,7 @@ class SqliteLog:
         Raises:
             LogDamagedError: the next frame was dropped, or SQLite cannot read it.
         """
-        self._check_failed()
-        if after < self._origin.seq:
-            check_read(after, self._origin)
+        self._check_readable(after)
         frames: list[tuple[int, bytes]] = []
         try:
             for first, frame in self._db.execute(_PAGE, (after,)):
@@ -332,7 +289,6 @@ class SqliteLog:
         return frames
 
     def _before(self, seq: int) -> Tail:
-        """Return the end of the frame before the one with a command."""
         if seq > self._tail.seq:
             return self._tail
         (first,) = self._row("SELECT max(first) FROM frames WHERE first<=?", seq)
@@ -346,17 +302,13 @@ class SqliteLog:
 
     # ----- snapshots -------------------------------------------------------------------------
 
-    def put_snapshot(self, snapshot: Snapshot) -> None:
-        """Store a snapshot as a file; see :meth:`Log.put_snapshot`."""
-        self._check_failed()
-        if not self._has(snapshot):
-            raise ValueError(f"no frame ends with command {snapshot.seq} and that chain hash")
+    def _keep(self, snapshot: Snapshot) -> None:
         files.keep_snapshot(self._files, snapshot)
 
     def get_snapshot(self) -> Snapshot | None:
         """Return the newest snapshot, checked; None if there are none."""
-        self._check_failed()
-        for name in reversed(self._snapshots()):
+        self._check_readable()
+        for name in reversed(files.snapshot_names(self._files)):
             data = self._files.read(name)
             snapshot = "missing" if data is None else files.decode_snapshot(data)
             if isinstance(snapshot, str):
@@ -366,27 +318,12 @@ class SqliteLog:
             return snapshot
         return None
 
-    def _has(self, snapshot: Snapshot) -> bool:
-        """Return whether a frame of this log ends at the snapshot."""
-        return self._before(snapshot.seq + 1) == Tail(snapshot.seq, snapshot.chain_hash)
-
-    def _snapshots(self) -> list[str]:
-        """Return the file names of the snapshots, oldest first."""
-        return files.snapshot_names(self._files)
-
-    def drop(self, up_to: int) -> int:
-        """Delete the frames that end with or before ``up_to``, in one transaction."""
-        self._check_failed()
-        check_drop(up_to, self.get_snapshot())
-        last = self._before(up_to + 1)
-        if last.seq <= self._origin.seq:
-            return 0
+    def _delete(self, last: Tail) -> int:
         origin = last.seq, last.chain_hash
         with self._commit(f"dropping commands up to {last.seq}"), self._db:
             self._db.execute("DELETE FROM frames WHERE first<=?", (last.seq,))
             count = self._db.changes()
             self._db.execute("UPDATE origin SET seq=?, chain_hash=?", origin)
-        self._origin = last
         return count
 
     def close(self) -> None:

@@ -19,12 +19,7 @@ from clob_server.core.state import ServerState
 
 
 class AutoOpening:
-    """Opens markets for orders.
-
-    Args:
-        state: has the markets.
-        markets_max: the number of markets that may exist.
-    """
+    """Opens markets for orders, up to ``markets_max`` markets."""
 
     def __init__(self, state: ServerState, markets_max: int) -> None:
         self._state = state
@@ -51,11 +46,8 @@ class AutoOpening:
         command: AddMarket | SetMarket
         if market is None:
             if len(state.markets) + len(opening) >= self._markets_max:
-                raise ApiError(
-                    "TOO_MANY_MARKETS",
-                    f"market {name!r} cannot be opened: there are {self._markets_max} markets, "
-                    "the most allowed",
-                )
+                detail = f"there are {self._markets_max} markets, the most allowed"
+                raise ApiError("TOO_MANY_MARKETS", f"market {name!r} cannot be opened: {detail}")
             command = AddMarket(market=Market(id=name, yes=token, no=""), now_ms=now_ms)
         elif market.settles:  # the order was read by the rules of a market that does not settle
             raise UnknownMarketError(f"market {name!r} has just opened; send the order again")
@@ -92,7 +84,6 @@ def check_order(matcher: Matcher, market: Market, submit: Submit, now_ms: int) -
 
 
 def _check_order_count(matcher: Matcher, maker: str, market: str) -> None:
-    """Reject one order too many of a maker in a market."""
     try:
         count = len(matcher.open_orders(maker, market))
     except UnknownMarketError:  # it opens with this order
@@ -105,14 +96,12 @@ def _check_order_count(matcher: Matcher, maker: str, market: str) -> None:
 
 
 def _check_client_id(matcher: Matcher, submit: Submit) -> None:
-    """Reject a client id that names another order of the maker."""
-    client_id, maker = submit.client_id, submit.order.maker
-    if client_id is None:
+    if submit.client_id is None:
         return
     try:
-        record = matcher.order_by_client_id(maker, client_id)
+        known = matcher.order_by_client_id(submit.order.maker, submit.client_id).order.id
     except UnknownOrderError:
         return
     raise ClientIdConflictError(
-        f"client id {client_id!r} already names order {record.order.id!r}", record.order.id
+        f"client id {submit.client_id!r} already names order {known!r}", known
     )

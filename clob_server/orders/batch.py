@@ -2,63 +2,32 @@
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final, TypeAlias
+from typing import Any, TypeAlias
 
 from clob import Batch, Cancel, ClobError, Event, OrderAdded, Rejected, RejectedError, Submit, Trade
 from clob.signing import SignedOrder, verify_batch
-from clob.status import OrderStatus
 from clob_server.api.options import wrong
 from clob_server.api.problems import ApiError
 from clob_server.api.request import ApiRequest
 from clob_server.api.schemas import CreatedBody, OrderBody, TradeSummary
-from clob_server.auth.guard import Guard
-from clob_server.core.ids import Ids
 from clob_server.core.sequencer import Committed, NewOrders, NoOrderLeftError, Sequencer
 from clob_server.core.serialize import own_trades, summaries
 from clob_server.orders.cancel import CancelRequest, OrderCancels, not_open, read_cancel
-from clob_server.orders.lookup import OrderLookup
-from clob_server.orders.place import (
-    OrderPlacement,
-    ParsedOrder,
-    first_reply,
-    just_rests,
-    status_after,
-)
+from clob_server.orders.place import OrderPlacement, ParsedOrder, first_reply, status_after
 
 Results: TypeAlias = dict[int, CreatedBody | OrderBody | ClobError]
 """The result of each order, by its index in the request."""
 
-_OPEN: Final = OrderStatus.OPEN.value
 
-
+@dataclass(slots=True, eq=False)
 class OrderBatches:
-    """Handles requests with several orders.
+    """Handles requests with several orders."""
 
-    Args:
-        sequencer: commits the batches.
-        ids: names trades.
-        guard: checks the keys of orders without a signature.
-        lookup: finds orders.
-        placement: reads and checks orders.
-        cancels: reads and checks cancels.
-    """
-
-    def __init__(
-        self,
-        sequencer: Sequencer,
-        ids: Ids,
-        guard: Guard,
-        lookup: OrderLookup,
-        placement: OrderPlacement,
-        cancels: OrderCancels,
-    ) -> None:
-        self._sequencer: Final = sequencer
-        self._ids: Final = ids
-        self._guard: Final = guard
-        self._lookup: Final = lookup
-        self._placement: Final = placement
-        self._cancels: Final = cancels
+    sequencer: Sequencer
+    placement: OrderPlacement
+    cancels: OrderCancels
 
     def read_items(self, body: Mapping[str, Any]) -> list[Any]:
         """Return the list of orders in a body.
@@ -69,7 +38,7 @@ class OrderBatches:
         items = body.get("orders")
         if type(items) is not list or not items:
             raise wrong("orders", "must be a list with at least one order", items)
-        most = self._sequencer.state.matcher.limits.batch_max
+        most = self.sequencer.state.matcher.limits.batch_max
         if len(items) > most:
             raise ApiError("BATCH_TOO_LARGE", f"a batch may hold {most} orders; got {len(items)}")
         return items
@@ -92,26 +61,22 @@ class OrderBatches:
         for index, rejection in self._check_signatures(parsed).items():
             results[index] = rejection
             del parsed[index]
-        for index in [i for i, each in parsed.items() if self._placement.accepted_as(each)]:
+        for index in [i for i, each in parsed.items() if self.placement.accepted_as(each)]:
             results[index] = await self._first_reply(parsed.pop(index))
         if parsed:
             results.update(await self._place(parsed))
         return results
 
     def _read(self, call: ApiRequest, body: Mapping[str, Any]) -> ParsedOrder:
-        """Read an order of a batch, and check the key for one without a signature.
-
-        Raises:
-            RejectedError, ApiError: as ``OrderPlacement.read``; MAKER_NOT_ALLOWED.
-        """
-        parsed = self._placement.read(body)
+        """Read an order of a batch, and check the key for one without a signature."""
+        parsed = self.placement.read(body)
         if parsed.signed is None:
-            self._guard.may_act_for(call, parsed.order.maker)
+            self.placement.guard.may_act_for(call, parsed.order.maker)
         return parsed
 
     def _check_signatures(self, parsed: Mapping[int, ParsedOrder]) -> dict[int, ClobError]:
         """Check all signatures, those of a market together, and return the rejections."""
-        placement = self._placement
+        placement = self.placement
         by_market: defaultdict[str, list[tuple[int, SignedOrder, bytes]]] = defaultdict(list)
         for index, each in parsed.items():
             if each.signed is not None:
@@ -138,7 +103,7 @@ class OrderBatches:
         new = NewOrders([each.new() for each in parsed.values()])
         indexes = list(parsed)
         try:
-            committed = await self._sequencer.submit(new)
+            committed = await self.sequencer.submit(new)
             created = self._created(committed)
         except NoOrderLeftError:
             created = []
@@ -153,9 +118,9 @@ class OrderBatches:
 
     async def _first_reply(self, parsed: ParsedOrder) -> CreatedBody | ClobError:
         """Return the first reply to an order that was accepted before."""
-        accepted = self._placement.accepted_as(parsed)
+        accepted = self.placement.accepted_as(parsed)
         try:
-            return await first_reply(self._lookup, str(accepted))
+            return await first_reply(self.placement.lookup, str(accepted))
         except ClobError as error:
             return error
 
@@ -168,7 +133,7 @@ class OrderBatches:
         own = _own_events(outcome)
         trades: defaultdict[str | int, list[TradeSummary]] = defaultdict(list)
         traded = (event for _, event in own_trades(outcome, committed.num_trades))
-        bodies = summaries(outcome, self._ids, command.now_ms, committed.num_trades)
+        bodies = summaries(outcome, self.placement.ids, command.now_ms, committed.num_trades)
         for trade, summary in zip(traded, bodies, strict=True):
             trades[trade.incoming_order_id].append(summary)
         created: list[CreatedBody | ClobError] = []
@@ -203,8 +168,8 @@ class OrderBatches:
             try:
                 body = read_item(item)
                 cancel = read_cancel(body.get("orderId"), body)
-                self._cancels.check_authority(call, cancel)
-                found[index] = cancel, await self._cancels.find(cancel)
+                self.cancels.check_authority(call, cancel)
+                found[index] = cancel, await self.cancels.find(cancel)
             except ClobError as error:
                 results[index] = error
         if not found:
@@ -212,7 +177,7 @@ class OrderBatches:
         commands = tuple(
             Cancel(order_id=order_id, maker=cancel.maker) for cancel, order_id in found.values()
         )
-        committed = await self._sequencer.submit(Batch(commands=commands))
+        committed = await self.sequencer.submit(Batch(commands=commands))
         assert not isinstance(committed.outcome, RejectedError)
         rejected = {event.index: event for event in committed.outcome if type(event) is Rejected}
         for place, (index, (_, order_id)) in enumerate(found.items()):
@@ -224,18 +189,14 @@ class OrderBatches:
         if rejected is not None and rejected.code != "ORDER_NOT_OPEN":
             return ApiError(rejected.code, rejected.message)
         try:
-            order = await self._lookup.get(order_id)
+            order = await self.cancels.lookup.get(order_id)
         except ClobError as error:
             return error
         return order if rejected is None else not_open(order)
 
 
 def read_item(item: object) -> dict[str, Any]:
-    """Return an order of a list.
-
-    Raises:
-        ApiError: INVALID_FIELD, it is not a JSON object.
-    """
+    """Return an order of a list; it must be a JSON object."""
     if type(item) is not dict:
         raise ApiError("INVALID_FIELD", f"an order must be a JSON object; got {item!r:.80}")
     return item
@@ -254,7 +215,5 @@ def _own_events(events: Sequence[Event | Rejected]) -> Mapping[str | int, list[E
 
 def _status_in(events: Sequence[Event]) -> str:
     """Return the status of an order from its own events, as JSON writes it."""
-    if just_rests(events):
-        return _OPEN
     trades = [event for event in events if isinstance(event, Trade)]
     return status_after(events, trades[-1] if trades else None).value

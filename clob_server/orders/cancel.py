@@ -1,6 +1,7 @@
 """Cancels orders: checks the authority, commits the command, returns the order (decision 26)."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 from clob import Cancel
@@ -50,30 +51,16 @@ def read_cancel(order_ref: object, body: Mapping[str, Any]) -> CancelRequest:
     return CancelRequest(order_ref, signed.maker, signed)
 
 
+@dataclass(slots=True, eq=False)
 class OrderCancels:
-    """Cancels orders for their makers.
+    """Cancels orders for their makers."""
 
-    Args:
-        sequencer: commits the cancels.
-        lookup: finds the orders.
-        guard: checks the keys of cancels without a signature.
-        domain: the EIP-712 domain that cancels are signed for.
-        clock_ms: returns the time, Unix milliseconds.
-    """
-
-    def __init__(
-        self,
-        sequencer: Sequencer,
-        lookup: OrderLookup,
-        guard: Guard,
-        domain: Domain,
-        clock_ms: Callable[[], int],
-    ) -> None:
-        self._sequencer: Final = sequencer
-        self._lookup: Final = lookup
-        self._guard: Final = guard
-        self._domain: Final = domain
-        self._clock_ms: Final = clock_ms
+    sequencer: Sequencer
+    lookup: OrderLookup
+    guard: Guard
+    domain: Domain
+    """The EIP-712 domain that cancels are signed for."""
+    clock_ms: Callable[[], int]
 
     def check_authority(self, call: ApiRequest, cancel: CancelRequest) -> None:
         """Check the authority of a cancel.
@@ -87,10 +74,10 @@ class OrderCancels:
             InvalidSignatureError: the maker did not sign it.
         """
         if cancel.signed is None:
-            self._guard.may_act_for(call, cancel.maker)
+            self.guard.may_act_for(call, cancel.maker)
         else:
-            cancel.signed.to_command(self._clock_ms())
-            verify(cancel.signed, self._domain)
+            cancel.signed.to_command(self.clock_ms())
+            verify(cancel.signed, self.domain)
 
     async def find(self, cancel: CancelRequest) -> str:
         """Return the id of the order to cancel.
@@ -101,14 +88,14 @@ class OrderCancels:
             ApiError: ORDER_NOT_OPEN, with the order.
         """
         ref = cancel.order_ref
-        record = self._lookup.known(ref)
+        record = self.lookup.known(ref)
         if record is None:
-            order = await self._lookup.get(ref)
+            order = await self.lookup.get(ref)
             _check_maker(ref, order.maker, cancel.maker)
             raise not_open(order)
         _check_maker(ref, record.order.maker, cancel.maker)
         if record.status in (OrderStatus.FILLED, OrderStatus.CANCELLED):
-            raise not_open(await self._lookup.get(ref))
+            raise not_open(await self.lookup.get(ref))
         return str(record.order.id)
 
     async def cancel(self, cancel: CancelRequest) -> OrderBody:
@@ -121,20 +108,18 @@ class OrderCancels:
         """
         order_id = await self.find(cancel)
         try:
-            await self._sequencer.submit(Cancel(order_id=order_id, maker=cancel.maker))
+            await self.sequencer.submit(Cancel(order_id=order_id, maker=cancel.maker))
         except OrderNotOpenError:  # it was filled in the meantime
-            raise not_open(await self._lookup.get(order_id)) from None
-        return await self._lookup.get(order_id)
+            raise not_open(await self.lookup.get(order_id)) from None
+        return await self.lookup.get(order_id)
 
 
 def _check_maker(order_ref: str, owner: str, maker: str) -> None:
-    """Reject a cancel of another maker's order."""
     if owner != maker:
         raise NotTheMakerError(f"order {order_ref!r} is not of maker {maker}")
 
 
 def not_open(order: OrderBody) -> ApiError:
     """Return the rejection of a cancel of a final order, which it shows."""
-    return ApiError(
-        "ORDER_NOT_OPEN", f"order {order.id!r} is {order.status}", more={"order": order}
-    )
+    detail = f"order {order.id!r} is {order.status}"
+    return ApiError("ORDER_NOT_OPEN", detail, more={"order": order})

@@ -1,34 +1,20 @@
 """Looks orders up by id or hash, in the matcher and in history."""
 
-from typing import Final, Protocol
+from typing import Final
 
 from clob.errors import UnknownOrderError
 from clob.status import OrderRecord
-from clob_server.api.schemas import OrderBody, TradeSummary
+from clob_server.api.schemas import OrderBody
 from clob_server.core.ids import order_hash_in
 from clob_server.core.serialize import order_body
 from clob_server.core.state import ServerState
-
-
-class OrderHistory(Protocol):
-    """The history of orders, as this package uses it."""
-
-    async def order(self, order_ref: str) -> OrderBody | None:
-        """Return an order that the matcher has forgotten; None if there is none."""
-
-    async def first_trades(self, order: OrderBody) -> list[TradeSummary]:
-        """Return the trades that an order made when it was accepted, the oldest first."""
+from clob_server.history.history import History
 
 
 class OrderLookup:
-    """Finds orders.
+    """Finds the orders that the matcher knows in the state, and the others in history."""
 
-    Args:
-        state: has the orders that the matcher knows.
-        history: has the others.
-    """
-
-    def __init__(self, state: ServerState, history: OrderHistory) -> None:
+    def __init__(self, state: ServerState, history: History) -> None:
         self.history: Final = history
         self._state: Final = state
 

@@ -13,12 +13,7 @@ from clob_server.core.state import ServerState
 
 
 class Permissions:
-    """Checks the permissions of makers.
-
-    Args:
-        state: has the delegates, and the permissions of the contract.
-        domain: has the address of the exchange contract, for messages.
-    """
+    """Checks the permissions of makers; the domain names the exchange contract in messages."""
 
     def __init__(self, state: ServerState, domain: Domain) -> None:
         self._state: Final = state
@@ -52,9 +47,8 @@ class Permissions:
         """
         state, name = self._state, f"0x{order_hash.hex()}"
         if name in state.registry.settling.cancelled and not state.matcher.is_used(order_hash):
-            raise ApiError(
-                "ORDER_CANCELLED", f"order {name} was cancelled on the chain by its maker"
-            )
+            detail = f"order {name} was cancelled on the chain by its maker"
+            raise ApiError("ORDER_CANCELLED", detail)
 
     def check_unsigned(self, order: Order) -> None:
         """Reject an unsigned order that the contract would not settle.
@@ -66,8 +60,8 @@ class Permissions:
         if not allows("gasless", maker, maker):
             call = self._call(maker, "setGasless(true)")
             raise ApiError("GASLESS_NOT_ALLOWED", f"for orders without a signature {call}")
-        wallet = order.smart_wallet
-        if not wallet or wallet == maker:
+        wallet = order.smart_wallet or maker
+        if wallet == maker:
             return
         if order.side is Side.BUY and not allows("payer", wallet, maker):
             call = self._call(wallet, f"setPayer({maker}, true)")

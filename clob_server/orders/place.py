@@ -5,6 +5,7 @@ token, cancels and permissions on the chain, signature. The matcher does the res
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final, TypeAlias
 
@@ -79,72 +80,52 @@ class ParsedOrder(msgspec.Struct, frozen=True, gc=False):
         """Return the order for the sequencer, with its signature record attached."""
         signed, attachment = self.signed, None
         if signed is not None:
-            attachment = _encode_record(
-                SignatureRecord(
-                    signer=signed.signer,
-                    salt=str(signed.salt),
-                    taker=signed.taker,
-                    signature_type=signed.signature_type,
-                    signature=bytes.fromhex(signed.signature[2:]),
-                )
+            record = SignatureRecord(
+                signer=signed.signer,
+                salt=str(signed.salt),
+                taker=signed.taker,
+                signature_type=signed.signature_type,
+                signature=bytes.fromhex(signed.signature[2:]),
             )
+            attachment = _encode_record(record)
         return NewOrder(self.submit(attachment), self.opens_market)
 
 
+@dataclass(slots=True, eq=False)
 class OrderPlacement:
-    """Reads, checks and places orders.
+    """Reads, checks and places orders."""
 
-    Args:
-        settings: the environment, the price policy and the operators.
-        domain: the EIP-712 domain that orders are signed for.
-        state: has the markets and the orders.
-        ids: names trades.
-        lifecycle: rejects orders while the server starts or stops.
-        guard: checks the keys of orders without a signature.
-        lookup: finds orders that are sent again.
-        permissions: checks signers and payers.
-        operator: returns the operator of the chain; None while it is unknown.
-    """
+    settings: Settings
+    domain: Domain
+    """The EIP-712 domain that orders are signed for."""
+    state: ServerState
+    ids: Ids
+    lifecycle: Lifecycle
+    guard: Guard
+    lookup: OrderLookup
+    permissions: Permissions
+    operator: Callable[[], str | None]
+    """Returns the operator of the chain; None while it is unknown."""
+    _is_strict: bool = field(init=False)
 
-    def __init__(
-        self,
-        settings: Settings,
-        domain: Domain,
-        state: ServerState,
-        ids: Ids,
-        lifecycle: Lifecycle,
-        guard: Guard,
-        lookup: OrderLookup,
-        permissions: Permissions,
-        operator: Callable[[], str | None],
-    ) -> None:
-        self.domain: Final = domain
-        self.state: Final = state
-        self.permissions: Final = permissions
-        self._is_test: Final = settings.is_test
-        self._is_strict: Final = settings.price_policy == "strict"
-        self._operators: Final = settings.operators
-        self._ids: Final = ids
-        self._lifecycle: Final = lifecycle
-        self._guard: Final = guard
-        self._lookup: Final = lookup
-        self._operator: Final = operator
+    def __post_init__(self) -> None:
+        self._is_strict = self.settings.price_policy == "strict"
 
     # ----- requests ----------------------------------------------------------------------------
 
     def create_signed(self, call: ApiRequest) -> Placed:
         """Place a signed order."""
-        if self._lifecycle.phase is not Phase.READY:
-            self._lifecycle.check_open()
+        if self.lifecycle.phase is not Phase.READY:
+            self.lifecycle.check_open()
         parsed = self.read_signed(call.object())
         self.check_signature(parsed)
         return self.place(parsed)
 
     def create_gasless(self, call: ApiRequest) -> Placed:
         """Place an order without a signature."""
-        self._lifecycle.check_open()
+        self.lifecycle.check_open()
         parsed = self.read_gasless(call.object())
-        self._guard.may_act_for(call, parsed.order.maker)
+        self.guard.may_act_for(call, parsed.order.maker)
         return self.place(parsed)
 
     def place(self, parsed: ParsedOrder) -> Placed:
@@ -186,7 +167,7 @@ class OrderPlacement:
             id=NO_ID,
             strict=self._is_strict,
             settles=settles,
-            operators=self._takers() if settles else self._operators,
+            operators=self._takers() if settles else self.settings.operators,
             time_in_force=options.time_in_force,
             post_only=options.post_only,
             self_trade=options.self_trade,
@@ -243,21 +224,16 @@ class OrderPlacement:
 
     def _takers(self) -> tuple[str, ...]:
         """Return the takers that an order of a market that settles may name."""
-        operator = self._operator()
+        operator = self.operator()
         return () if operator is None else (operator,)
 
     def _check_opens(self, name: str, market: Market | None, token: str) -> None:
-        """Check that a market, or a token in a market, may open with an order.
-
-        Raises:
-            UnknownMarketError: there is no such market.
-            TokenNotInMarketError: the market has two other tokens.
-        """
+        """Check that a market, or a token in a market, may open with an order."""
         if market is None:
-            if not self._is_test:
-                self.state.matcher.market(name)  # raises the error
-        elif market.no or not self._is_test:
-            self.state.matcher.depth(name, token, 0)  # raises the error that names the tokens
+            if not self.settings.is_test:
+                self.state.matcher.market(name)  # raises UnknownMarketError
+        elif market.no or not self.settings.is_test:
+            self.state.matcher.depth(name, token, 0)  # raises TokenNotInMarketError
 
     def check_signature(self, parsed: ParsedOrder) -> None:
         """Check that the signer signed, and may sign for the maker. About 45 us.
@@ -308,7 +284,7 @@ class OrderPlacement:
                     if type(event) is Trade or is_own(event):
                         trades.append(
                             TradeSummary(
-                                id=self._ids.trade(command.now_ms, number),
+                                id=self.ids.trade(command.now_ms, number),
                                 price=event.price,
                                 size=str(event.size),
                                 tx_hash=None,
@@ -326,7 +302,7 @@ class OrderPlacement:
 
     async def _reply_again(self, order_ref: str) -> Reply:
         """Return the first reply to an order that was accepted before."""
-        return reply(await first_reply(self._lookup, order_ref))
+        return reply(await first_reply(self.lookup, order_ref))
 
     def accepted_as(self, parsed: ParsedOrder) -> str | None:
         """Return the hash or id of the order that this one repeats; None if it is new.
@@ -352,11 +328,7 @@ class OrderPlacement:
 
 
 async def first_reply(lookup: OrderLookup, order_ref: str) -> CreatedBody:
-    """Return the body of the reply that an order got when it was accepted.
-
-    Args:
-        lookup: finds the order.
-        order_ref: its hash or its id.
+    """Return the body of the reply that an order, named by hash or id, got when it was accepted.
 
     Raises:
         OrderAlreadyUsedError: its details are no longer stored.
@@ -383,12 +355,7 @@ def just_rests(events: Sequence[Event | Rejected]) -> bool:
 
 
 def status_after(events: Sequence[Event | Rejected], traded: Trade | None) -> OrderStatus:
-    """Return the status of an order from the events of its submission.
-
-    Args:
-        events: the events.
-        traded: the last trade among them.
-    """
+    """Return the status of an order from the events of its submission and their last trade."""
     if traded is not None and not traded.incoming_remaining:
         return OrderStatus.FILLED
     resting = bool(events) and type(events[-1]) is OrderAdded

@@ -2,7 +2,8 @@
 
 import asyncio
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from dataclasses import dataclass
+from typing import Any
 
 from msgspec import structs
 
@@ -16,21 +17,14 @@ from clob_server.orders.auto_open import AutoOpening
 from clob_server.orders.place import OrderPlacement, ParsedOrder
 
 
+@dataclass(slots=True, eq=False)
 class OrderPreview:
-    """Validates and simulates orders.
+    """Validates and simulates orders."""
 
-    Args:
-        placement: reads and checks orders.
-        open_market: checks orders that would open a market.
-        clock_ms: returns the time, Unix milliseconds.
-    """
-
-    def __init__(
-        self, placement: OrderPlacement, open_market: AutoOpening, clock_ms: Callable[[], int]
-    ) -> None:
-        self._placement: Final = placement
-        self._open_market: Final = open_market
-        self._clock_ms: Final = clock_ms
+    placement: OrderPlacement
+    open_market: AutoOpening
+    """Checks orders that would open a market."""
+    clock_ms: Callable[[], int]
 
     async def validate(
         self, call: ApiRequest, body: Mapping[str, Any]
@@ -41,8 +35,8 @@ class OrderPreview:
         """
         parsed = None
         try:
-            parsed = self._placement.read(body)
-            self._placement.check_signature(parsed)
+            parsed = self.placement.read(body)
+            self.placement.check_signature(parsed)
             return self._outlook(parsed, parsed.order_hash)
         except ClobError as error:
             return InvalidBody(
@@ -57,7 +51,7 @@ class OrderPreview:
             return None
         if isinstance(error, SignerNotAuthorisedError):  # the order was signed
             return None
-        return (await asyncio.to_thread(explain, parsed.signed, self._placement.domain)).text
+        return (await asyncio.to_thread(explain, parsed.signed, self.placement.domain)).text
 
     def simulate(self, body: Mapping[str, Any]) -> OutlookBody:
         """Return the trades that an order would get; signature and repetition are ignored.
@@ -65,21 +59,13 @@ class OrderPreview:
         Raises:
             RejectedError, ApiError: the rejection that the order would get.
         """
-        parsed = self._placement.read(body)
+        parsed = self.placement.read(body)
         options = structs.replace(parsed.options, client_id=None)
         trial = structs.replace(parsed, order_hash=None, options=options)
         return self._outlook(trial, parsed.order_hash)
 
     def _outlook(self, parsed: ParsedOrder, order_hash: bytes | None) -> OutlookBody:
-        """Return the expected result of an order.
-
-        Args:
-            parsed: the order.
-            order_hash: the hash to show.
-
-        Raises:
-            RejectedError, ApiError: the rejection that the order would get.
-        """
+        """Return the expected result of an order, with the hash to show; raise its rejection."""
         order, trades = parsed.order, self._expected(parsed)
         filled = sum(trade.size for trade in trades)
         paid = sum(trade.size * trade.price // 100 for trade in trades)
@@ -106,14 +92,10 @@ class OrderPreview:
         )
 
     def _expected(self, parsed: ParsedOrder) -> list[Trade]:
-        """Return the trades that an order would get now, each for its own token.
-
-        Raises:
-            RejectedError, ApiError: the rejection that the order would get.
-        """
-        state = self._placement.state
-        submit = parsed.submit(now_ms=max(self._clock_ms(), state.now_ms))
+        """Return the trades that an order would get now, for its own token; raise its rejection."""
+        state = self.placement.state
+        submit = parsed.submit(now_ms=max(self.clock_ms(), state.now_ms))
         if parsed.opens_market:  # its book would be empty
-            self._open_market(submit, {}, submit.now_ms)
+            self.open_market(submit, {}, submit.now_ms)
             return []
         return [trade for trade in state.matcher.simulate(submit) if is_own(trade)]

@@ -7,60 +7,36 @@ both. So the engine's balances always equal those of the chain after some block,
 dies.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 from clob_server.api.schemas import FailureBody, SettlementBody
-from clob_server.chain.client import ChainClient, Stage
-from clob_server.core.sequencer import Committed, Sequencer
-from clob_server.core.settlement_ledger import SettlementLedger
-from clob_server.settings import Settings
+from clob_server.chain.client import Stage
+from clob_server.chain.events import StartWatching
+from clob_server.core.sequencer import Committed
 from clob_server.settlement.inbox import ChainInbox
 from clob_server.settlement.markets import MarketConditions
+from clob_server.settlement.operations import ChainContext, ChainPart
 from clob_server.settlement.sender import TradeSender
-from clob_server.telemetry.metrics import Metrics
 
 FAILURES_MAX: Final = 20
 """Number of failed trades that are shown, the newest."""
 
 
-class SettlementCoordinator:
+class SettlementCoordinator(ChainPart):
     """Sends trades to the chain and applies its updates.
 
     Args:
-        settings: settings of the server.
-        clock_ms: returns the time, Unix milliseconds.
-        sequencer: commits commands.
-        chain: connection to the chain.
-        metrics: counts operations and settlements.
+        context: the other parts of the server.
         conditions: state of the markets on the chain.
     """
 
-    def __init__(
-        self,
-        settings: Settings,
-        clock_ms: Callable[[], int],
-        sequencer: Sequencer,
-        chain: ChainClient,
-        metrics: Metrics,
-        conditions: MarketConditions,
-    ) -> None:
-        self.inbox: Final = ChainInbox(clock_ms, sequencer, metrics)
-        """Applies the updates of the chain."""
-        self.sender: Final = TradeSender(
-            settings, clock_ms, sequencer, chain, metrics, conditions, self.inbox
-        )
-        """Sends the trades."""
-        self._state: Final = sequencer.state
-        self._clock_ms: Final = clock_ms
-        self._chain: Final = chain
+    def __init__(self, context: ChainContext, conditions: MarketConditions) -> None:
+        super().__init__(context)
+        self.inbox: Final = ChainInbox(context)
+        self.sender: Final = TradeSender(context, conditions, self.inbox)
         self._markets: set[str] = set()
         self._is_watched = False
-
-    @property
-    def ledger(self) -> SettlementLedger:
-        """The trades that are not settled yet, and the state of the chain as last applied."""
-        return self._state.registry.settling
 
     # ----- start and stop ----------------------------------------------------------------------
 
@@ -84,15 +60,18 @@ class SettlementCoordinator:
 
     def _watch(self) -> None:
         """Watch the chain from the last applied block, and start sending."""
-        ledger, worker = self.ledger, self._chain.worker
+        ledger = self.ledger
         self._is_watched = True
         self.inbox.start()
         self._markets = set(self._state.settles)
-        tokens = self._tokens(self._markets)
-        allowed = sorted(ledger.permissions)
-        worker.start_watching(
-            ledger.block, ledger.block_hash, list(ledger.wallets), tokens, allowed
+        message = StartWatching(
+            after_block=ledger.block,
+            block_hash=ledger.block_hash,
+            wallets=list(ledger.wallets),
+            tokens=self._tokens(self._markets),
+            permissions=sorted(ledger.permissions),
         )
+        self._chain.worker.start_watching(message)
         self.sender.start()
 
     def _tokens(self, markets: set[str]) -> list[str]:

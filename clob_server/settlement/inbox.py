@@ -2,12 +2,13 @@
 
 import asyncio
 import logging
-from collections.abc import Callable
+from contextlib import suppress
 from typing import Final
 
 from clob_server.chain.events import ChainUpdate, SettlementResult
-from clob_server.core.sequencer import Build, QueueFullError, Sequencer, SequencerStoppedError
+from clob_server.core.sequencer import Build, QueueFullError, SequencerStoppedError
 from clob_server.core.settlement_ledger import HeldTrade
+from clob_server.settlement.operations import ChainContext, ChainPart, cancel
 from clob_server.settlement.reconcile import (
     Account,
     NothingToDoError,
@@ -18,7 +19,6 @@ from clob_server.settlement.reconcile import (
     merge_messages,
     pending_results,
 )
-from clob_server.telemetry.metrics import Metrics
 
 QUEUE_FULL_WAIT_S: Final = 0.05
 """Wait before a command is retried after a full queue, seconds."""
@@ -28,21 +28,11 @@ COMPARE_S: Final = 0.1
 _LOG: Final = logging.getLogger("clob_server.chain")
 
 
-class ChainInbox:
-    """Applies the updates that the chain worker sends.
+class ChainInbox(ChainPart):
+    """Applies the updates that the chain worker sends."""
 
-    Args:
-        clock_ms: returns the time, Unix milliseconds.
-        sequencer: commits commands.
-        metrics: counts operations and settlements.
-    """
-
-    def __init__(
-        self,
-        clock_ms: Callable[[], int],
-        sequencer: Sequencer,
-        metrics: Metrics,
-    ) -> None:
+    def __init__(self, context: ChainContext) -> None:
+        super().__init__(context)
         self.error: str = ""
         """The reason why updates are no longer applied; empty while they are."""
         self.is_synced: bool = False
@@ -52,19 +42,10 @@ class ChainInbox:
         self.num_differences: int = 0
         """Number of accounts that differed from the chain in the last full comparison."""
         self._comparing: asyncio.Task[None] | None = None
-        self._clock_ms: Final = clock_ms
-        self._state: Final = sequencer.state
-        self._sequencer: Final = sequencer
-        self._metrics: Final = metrics
         self._reported: dict[Account, int] = {}
         self._parts: list[ChainUpdate] = []
         self._queue: asyncio.Queue[ChainUpdate | None] | None = None
         self._task: asyncio.Task[None] | None = None
-
-    @property
-    def is_open(self) -> bool:
-        """Whether updates are accepted."""
-        return self._queue is not None
 
     def start(self) -> None:
         """Start to accept updates."""
@@ -87,10 +68,7 @@ class ChainInbox:
     async def close(self) -> None:
         """Stop at once; the next start receives the missing updates again."""
         self._queue = None
-        tasks = [task for task in (self._task, self._comparing) if task is not None]
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await cancel(task for task in (self._task, self._comparing) if task is not None)
 
     def receive(self, update: ChainUpdate) -> None:
         """Queue an update once its last part has arrived."""
@@ -102,7 +80,6 @@ class ChainInbox:
             self._parts = []
 
     async def _run(self, queue: "asyncio.Queue[ChainUpdate | None]") -> None:
-        """Apply updates one after the other."""
         try:
             while (update := await queue.get()) is not None:
                 await self._apply(update)
@@ -129,13 +106,11 @@ class ChainInbox:
         """Submit a command; retry while the queue is full."""
         while True:
             try:
-                await self._sequencer.try_submit(build)
-            except NothingToDoError:
+                with suppress(NothingToDoError):
+                    await self._sequencer.try_submit(build)
                 return
             except QueueFullError:
                 await asyncio.sleep(QUEUE_FULL_WAIT_S)
-            else:
-                return
 
     def _record_results(self, update: ChainUpdate) -> None:
         """Count settled and failed trades, and log each failure with its reason."""
@@ -175,7 +150,7 @@ class ChainInbox:
         """
         if self.is_applying or not self.is_synced:
             return self.num_differences
-        state, held = self._state, self._state.registry.settling.held
+        state, held = self._state, self.ledger.held
         assets = assets_of(state)
         balances = {
             account: own.balance

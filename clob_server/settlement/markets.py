@@ -8,26 +8,18 @@ operations that run once the chain is reachable. The market opens, trades and re
 import asyncio
 import enum
 import logging
-import time
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import msgspec
 
 from clob.errors import UnknownMarketError
 from clob_server.api.problems import ApiError
-from clob_server.chain.client import ChainClient
 from clob_server.chain.eth import token_ids
 from clob_server.chain.messages import OperationDone, OperationFailed, OperationRejected
 from clob_server.chain.operation_bodies import PrepareAnswer, PrepareBody, ReportBody
 from clob_server.core.commands import Condition
 from clob_server.core.serialize import chain_terms
-from clob_server.core.state import ServerState
-from clob_server.settlement.operations import kind_of, outcome_of
-from clob_server.telemetry.metrics import Metrics
-
-if TYPE_CHECKING:
-    from clob_server.chain.worker_client import OperationEnd
+from clob_server.settlement.operations import ChainContext, ChainPart, cancel
 
 PAUSE_S: Final = 1.0
 """Wait before the chain is asked again after a rejection, seconds; doubled each time."""
@@ -85,27 +77,11 @@ def condition_of(market: str, question: str, oracle: str, collateral: str) -> Co
     )
 
 
-class MarketConditions:
-    """Prepares and reports the conditions of markets on the chain.
+class MarketConditions(ChainPart):
+    """Prepares and reports the conditions of markets on the chain."""
 
-    Args:
-        clock_ms: returns the time, Unix milliseconds.
-        state: the markets and their conditions.
-        chain: connection to the chain.
-        metrics: counts operations and settlements.
-    """
-
-    def __init__(
-        self,
-        clock_ms: Callable[[], int],
-        state: ServerState,
-        chain: ChainClient,
-        metrics: Metrics,
-    ) -> None:
-        self._clock_ms: Final = clock_ms
-        self._state: Final = state
-        self._chain: Final = chain
-        self._metrics: Final = metrics
+    def __init__(self, context: ChainContext) -> None:
+        super().__init__(context)
         self._states: dict[str, OnChain] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._slots = asyncio.Semaphore(OPERATIONS_MAX)
@@ -178,9 +154,7 @@ class MarketConditions:
 
     async def close(self) -> None:
         """Stop; the next start resumes."""
-        for task in self._tasks.values():
-            task.cancel()
-        await asyncio.gather(*self._tasks.values(), return_exceptions=True)
+        await cancel(self._tasks.values())
 
     async def _sync(self, market: str, condition: Condition) -> None:
         """Prepare the condition of a market, and report its outcome once known."""
@@ -208,9 +182,8 @@ class MarketConditions:
         if msgspec.json.decode(done.answer, type=PrepareAnswer).exchange == addresses.exchange:
             return True
         # it was prepared without an exchange contract, or for another one
-        return (
-            await self._run_until_done(f"{PREPARE}:{market}/{addresses.exchange}", body) is not None
-        )
+        operation = f"{PREPARE}:{market}/{addresses.exchange}"
+        return await self._run_until_done(operation, body) is not None
 
     async def _run_until_done(
         self, operation: str, body: PrepareBody | ReportBody
@@ -219,36 +192,26 @@ class MarketConditions:
         pause_s, tries = PAUSE_S, 1
         while True:
             name = operation if tries == 1 else f"{operation}/{tries}"
-            end = await self._run_operation(name, body)
-            if isinstance(end, OperationDone):
-                return end
-            if isinstance(end, OperationFailed):
-                fields = {"operation": name, "reason": end.detail}
-                _LOG.error("an operation of a market failed", extra=fields)
-                if not end.undone:
-                    return None
-                tries += 1  # an id that failed stays failed
-            elif end is not None and end.code == "CONDITION_RESOLVED":
-                _LOG.error(
-                    "the chain has another outcome than the market", extra={"operation": name}
-                )
-                return None
+            try:
+                async with self._slots:
+                    end = await self._run_operation(name, body)
+            except ApiError:  # no chain worker
+                end = None
+            match end:
+                case OperationDone():
+                    return end
+                case OperationFailed():
+                    fields = {"operation": name, "reason": end.detail}
+                    _LOG.error("an operation of a market failed", extra=fields)
+                    if not end.undone:
+                        return None
+                    tries += 1  # an id that failed stays failed
+                case OperationRejected():
+                    fields = {"operation": name, "code": end.code, "reason": end.detail}
+                    _LOG.warning("the chain rejected an operation of a market", extra=fields)
+                    if end.code == "CONDITION_RESOLVED":
+                        fields = {"operation": name}
+                        _LOG.error("the chain has another outcome than the market", extra=fields)
+                        return None
             await asyncio.sleep(pause_s)
             pause_s = min(2 * pause_s, PAUSE_MAX_S)
-
-    async def _run_operation(
-        self, operation: str, body: PrepareBody | ReportBody
-    ) -> "OperationEnd | None":
-        """Run an operation once; None without a chain worker."""
-        async with self._slots:
-            begin = time.perf_counter()
-            try:
-                end = await self._chain.worker.run_operation(operation, body, self._clock_ms())
-            except ApiError:
-                return None
-        duration_s = time.perf_counter() - begin
-        self._metrics.operation(kind_of(body), outcome_of(end), duration_s)
-        if isinstance(end, OperationRejected):
-            fields = {"operation": operation, "code": end.code, "reason": end.detail}
-            _LOG.warning("the chain rejected an operation of a market", extra=fields)
-        return end

@@ -1,4 +1,4 @@
-"""Gasless operations, and the allowance of the faucet.
+"""Gasless operations, the allowance of the faucet, and the base of all parts that run operations.
 
 A request becomes an operation with an id, which the chain worker runs once; it continues when the
 client disconnects. The faucet's grant is logged before the operation, so that neither a crash nor a
@@ -10,9 +10,9 @@ import hashlib
 import logging
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
-from typing import Final
+from typing import Any, Final, NamedTuple
 
 from clob import ClobError
 from clob_server.api.problems import PROBLEMS, ApiError
@@ -25,10 +25,11 @@ from clob_server.chain.messages import (
     OperationRejected,
     OperationUnknown,
 )
-from clob_server.chain.operation_bodies import AnyBody, FaucetBody
+from clob_server.chain.operation_bodies import AnyBody, FaucetBody, kind_of
 from clob_server.chain.worker_client import OperationEnd, OperationState
 from clob_server.core.commands import GiveBack, Grant
 from clob_server.core.sequencer import Sequencer
+from clob_server.core.settlement_ledger import SettlementLedger
 from clob_server.settings import Settings
 from clob_server.telemetry.metrics import Metrics
 
@@ -42,31 +43,51 @@ DRAIN_S: Final = 0.5
 _LOG: Final = logging.getLogger("clob_server.chain")
 
 
-class Operations:
-    """Runs operations that requests wait for.
+class ChainContext(NamedTuple):
+    """Everything that the parts of settlement work with."""
 
-    Args:
-        settings: settings of the server.
-        clock_ms: returns the time, Unix milliseconds.
-        sequencer: commits commands.
-        chain: connection to the chain.
-        metrics: counts operations and settlements.
-    """
+    settings: Settings
+    clock_ms: Callable[[], int]
+    """Returns the time, Unix milliseconds."""
+    sequencer: Sequencer
+    """Commits commands."""
+    chain: ChainClient
+    metrics: Metrics
+    """Counts operations and settlements."""
 
-    def __init__(
-        self,
-        settings: Settings,
-        clock_ms: Callable[[], int],
-        sequencer: Sequencer,
-        chain: ChainClient,
-        metrics: Metrics,
-    ) -> None:
-        self._settings: Final = settings
-        self._clock_ms: Final = clock_ms
-        self._state: Final = sequencer.state
-        self._sequencer: Final = sequencer
-        self._chain: Final = chain
-        self._metrics: Final = metrics
+
+class ChainPart:
+    """Base of the parts that work with the chain."""
+
+    def __init__(self, context: ChainContext) -> None:
+        self._settings, self._clock_ms, self._sequencer, self._chain, self._metrics = context
+        self._state = context.sequencer.state
+
+    @property
+    def ledger(self) -> SettlementLedger:
+        """The trades that are not settled yet, and the state of the chain as last applied."""
+        return self._state.registry.settling
+
+    async def _run_operation(self, operation: str, body: AnyBody) -> OperationEnd:
+        """Run an operation once and count it.
+
+        Raises:
+            ApiError: no chain worker is running.
+        """
+        begin = time.perf_counter()
+        end = await self._execute(operation, body)
+        self._metrics.operation(kind_of(body), outcome_of(end), time.perf_counter() - begin)
+        return end
+
+    async def _execute(self, operation: str, body: AnyBody) -> OperationEnd:
+        return await self._chain.worker.run_operation(operation, body, self._clock_ms())
+
+
+class Operations(ChainPart):
+    """Runs operations that requests wait for."""
+
+    def __init__(self, context: ChainContext) -> None:
+        super().__init__(context)
         self._running: dict[str, tuple[AnyBody, asyncio.Task[OperationEnd]]] = {}
         self._revoking: set[asyncio.Task[None]] = set()
         self._draining = asyncio.Event()
@@ -97,10 +118,7 @@ class Operations:
     async def close(self) -> None:
         """Cancel all waits; the worker continues the operations."""
         self._draining.set()
-        tasks = [*self._revoking, *(task for _, task in self._running.values())]
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await cancel([*self._revoking, *(task for _, task in self._running.values())])
 
     # ----- operations --------------------------------------------------------------------------
 
@@ -117,7 +135,7 @@ class Operations:
         """
         running = self._running.get(operation)
         if running is None:
-            task = asyncio.create_task(self._run(operation, body))
+            task = asyncio.create_task(self._run_operation(operation, body))
             self._running[operation] = (body, task)
             task.add_done_callback(lambda _: self._forget(operation, task))
         elif running[0] != body:
@@ -137,10 +155,8 @@ class Operations:
         """Wait for the end of an operation, at most as long as a request may take."""
         draining = asyncio.create_task(self._draining.wait())
         try:
-            wait_s = self._settings.chain_wait_s
-            await asyncio.wait(
-                (task, draining), timeout=wait_s, return_when=asyncio.FIRST_COMPLETED
-            )
+            wait_s, either = self._settings.chain_wait_s, (task, draining)
+            await asyncio.wait(either, timeout=wait_s, return_when=asyncio.FIRST_COMPLETED)
         finally:
             draining.cancel()
         if task.done() and not task.cancelled():
@@ -155,34 +171,22 @@ class Operations:
                 return state.hashes
         return {}
 
-    async def _run(self, operation: str, body: AnyBody) -> OperationEnd:
-        """Run an operation from start to end."""
-        kind = kind_of(body)
-        begin = time.perf_counter()
-        if isinstance(body, FaucetBody):
-            end = await self._run_faucet(operation, body)
-        else:
-            end = await self._run_operation(operation, body)
-        self._metrics.operation(kind, outcome_of(end), time.perf_counter() - begin)
-        return end
-
-    async def _run_operation(self, operation: str, body: AnyBody) -> OperationEnd:
-        return await self._chain.worker.run_operation(operation, body, self._clock_ms())
-
     # ----- the faucet --------------------------------------------------------------------------
 
-    async def _run_faucet(self, operation: str, body: FaucetBody) -> OperationEnd:
-        """Grant units, run the operation, and revoke the grant if it failed."""
-        if not isinstance(await self._chain.worker.get_operation(operation), OperationUnknown):
-            return await self._run_operation(operation, body)
+    async def _execute(self, operation: str, body: AnyBody) -> OperationEnd:
+        """Run an operation; grant the units of a new faucet operation before."""
+        if not isinstance(body, FaucetBody):
+            return await super()._execute(operation, body)
+        state = await self._chain.worker.get_operation(operation)
+        if not isinstance(state, OperationUnknown):
+            return await super()._execute(operation, body)
         self._chain.check_ready()
+        user, units = body.user, body.units
         await self._sequencer.submit(
-            lambda now_ms: Grant(
-                operation=operation, user=body.user, amount=body.units, now_ms=now_ms
-            )
+            lambda now_ms: Grant(operation=operation, user=user, amount=units, now_ms=now_ms)
         )
         try:
-            end = await self._run_operation(operation, body)
+            end = await super()._execute(operation, body)
         except ApiError:  # the worker has gone
             await self._revoke_grant(operation)
             raise
@@ -214,9 +218,11 @@ def operation_id(key_id: str, user: str, idempotency_key: bytes | None) -> str:
     return f"op_{hashlib.blake2b(text, digest_size=ID_BYTES).hexdigest()}"
 
 
-def kind_of(body: AnyBody) -> str:
-    """Return the kind of an operation."""
-    return type(body).__struct_config__.tag or ""  # type: ignore[return-value]
+async def cancel(tasks: Iterable[asyncio.Task[Any]]) -> None:
+    """Cancel tasks and wait for their end."""
+    for task in (tasks := list(tasks)):
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
 
 
 def outcome_of(end: OperationEnd) -> str:

@@ -35,11 +35,7 @@ class NothingToDoError(Exception):
 
 
 def merge_messages(messages: Sequence[ChainUpdate]) -> ChainUpdate:
-    """Merge the messages of one update.
-
-    Args:
-        messages: in order of arrival; all but the last have ``more``.
-    """
+    """Merge the messages of one update, in order of arrival; all but the last have ``more``."""
     if len(messages) == 1:
         return messages[0]
     last = messages[-1]
@@ -74,11 +70,7 @@ def builds(state: ServerState, update: ChainUpdate) -> Iterator[Build]:
     """Yield the builders of the commands that apply an update.
 
     Each must be committed before the next one is drawn, and may raise :class:`NothingToDoError`
-    instead.
-
-    Args:
-        state: read when the batch is built.
-        update: a merged update.
+    instead. The state is read when the batch is built.
     """
     amounts = holdings_of(update)
     last = partial(follow_chain, state, update)
@@ -125,11 +117,7 @@ def end_trades(
 ) -> Iterator[AnyCommand]:
     """Yield the commands that end trades, settled or failed; skip trades that are not pending.
 
-    Args:
-        state: the state.
-        settlements: results of trades.
-        wallets: wallets that are watched from now on.
-        now_ms: the time of the commands.
+    The worker watches ``wallets`` from now on.
     """
     results = pending_results(state, settlements)
     by_market: dict[str, list[int]] = {}
@@ -282,19 +270,13 @@ def _dependent_orders(state: ServerState, permission: Permission) -> list[OrderR
     signature = state.signature
     kind, owner, other = permission.kind, permission.owner, permission.other
     maker, wallet = (other, owner) if kind == "payer" else (owner, other)
-    records = [
-        record
-        for record in state.matcher.open_orders(maker=maker)
-        if record.market in state.settles
-    ]
+    orders = state.matcher.open_orders(maker=maker)
+    records = [each for each in orders if each.market in state.settles]
     if kind == "gasless":
         return [each for each in records if signature(each.order.id) is None]
     if kind == "delegate":
-        return [
-            each
-            for each in records
-            if (own := signature(each.order.id)) is not None and own.signer == other
-        ]
+        signed = ((each, signature(each.order.id)) for each in records)
+        return [each for each, own in signed if own is not None and own.signer == other]
     side = Side.BUY if kind == "payer" else Side.SELL
     return [
         each for each in records if each.order.smart_wallet == wallet and each.order.side is side

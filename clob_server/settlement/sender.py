@@ -8,29 +8,22 @@ import asyncio
 import logging
 import os
 import sys
-import time
-from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from itertools import islice
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from clob_server.api.problems import ApiError
-from clob_server.chain.client import ChainClient, Stage
+from clob_server.chain.client import Stage
 from clob_server.chain.messages import OperationDone, OperationFailed, OperationRejected
 from clob_server.chain.operation_bodies import SettleBody
 from clob_server.core.commands import SendTrades
-from clob_server.core.sequencer import QueueFullError, Sequencer, SequencerStoppedError
-from clob_server.core.settlement_ledger import HeldTrade, SettlementLedger
-from clob_server.settings import Settings
-from clob_server.settlement.inbox import ChainInbox
+from clob_server.core.sequencer import QueueFullError, SequencerStoppedError
+from clob_server.core.settlement_ledger import HeldTrade
+from clob_server.settlement.inbox import QUEUE_FULL_WAIT_S, ChainInbox
 from clob_server.settlement.markets import MarketConditions, OnChain
-from clob_server.settlement.operations import outcome_of
+from clob_server.settlement.operations import ChainContext, ChainPart, cancel
 from clob_server.settlement.reconcile import NothingToDoError
-from clob_server.telemetry.metrics import Metrics
-
-if TYPE_CHECKING:
-    from clob_server.chain.worker_client import OperationEnd
 
 KIND: Final = "settle"
 """Kind of the operation that settles trades."""
@@ -44,8 +37,6 @@ PAUSE_MAX_S: Final = 60.0
 """Longest wait before a retry, seconds."""
 HOLD_MAX_S: Final = 10.0
 """Longest delay of unsent trades after another operation failed, seconds."""
-QUEUE_FULL_WAIT_S: Final = 0.05
-"""Wait before a command is retried after a full queue, seconds."""
 POLL_S: Final = 0.25
 """Interval of the check whether the chain and the market are ready, seconds."""
 NEVER: Final = sys.maxsize
@@ -68,52 +59,31 @@ class Retry(NamedTuple):
     """When they are due, by the clock of the event loop."""
 
 
-class TradeSender:
+class TradeSender(ChainPart):
     """Sends trades.
 
     Args:
-        settings: settings of the server.
-        clock_ms: returns the time, Unix milliseconds.
-        sequencer: commits commands.
-        chain: connection to the chain.
-        metrics: counts operations and settlements.
+        context: the other parts of the server.
         conditions: state of the markets on the chain.
         inbox: applies the updates of the chain.
     """
 
     def __init__(
-        self,
-        settings: Settings,
-        clock_ms: Callable[[], int],
-        sequencer: Sequencer,
-        chain: ChainClient,
-        metrics: Metrics,
-        conditions: MarketConditions,
-        inbox: ChainInbox,
+        self, context: ChainContext, conditions: MarketConditions, inbox: ChainInbox
     ) -> None:
+        super().__init__(context)
         self.error: str = ""
         """Reason for which the chain last rejected trades; empty after a success."""
-        self._settings: Final = settings
-        self._clock_ms: Final = clock_ms
-        self._state: Final = sequencer.state
-        self._sequencer: Final = sequencer
-        self._chain: Final = chain
-        self._metrics: Final = metrics
         self._conditions: Final = conditions
         self._inbox: Final = inbox
         self._task: asyncio.Task[None] | None = None
         self._running: dict[str, asyncio.Task[None]] = {}
-        self._retries: deque[Retry] = deque()
+        self._retries: list[Retry] = []
         self._hold_until_s = 0.0
         self._num_failures = 0
         self._oldest_seen = 0, 0.0
         self._wake = asyncio.Event()
         self._wake_count = 1
-
-    @property
-    def ledger(self) -> SettlementLedger:
-        """The trades that are not settled yet."""
-        return self._state.registry.settling
 
     # ----- start and stop ----------------------------------------------------------------------
 
@@ -132,10 +102,7 @@ class TradeSender:
 
     async def close(self) -> None:
         """Stop; the next start resumes the operations from the log."""
-        tasks = [*self._running.values(), *([self._task] if self._task is not None else ())]
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await cancel([*self._running.values(), *([self._task] if self._task is not None else ())])
 
     def on_batch(self) -> None:
         """Handle a committed batch: wake the loop if enough trades are unsent."""
@@ -266,7 +233,6 @@ class TradeSender:
     # ----- operations --------------------------------------------------------------------------
 
     def _start(self, name: str, tries: int) -> None:
-        """Start an operation."""
         self._running[name] = task = asyncio.create_task(self._settle(name, tries))
         task.add_done_callback(lambda _: self._on_task_end(name, task))
 
@@ -283,8 +249,9 @@ class TradeSender:
         body = SettleBody(fills=[self.ledger.held[number].fill for number in numbers])
         pause_s = PAUSE_S
         while numbers:
-            end = await self._run_operation(name, body)
-            if end is None:  # resumed when the next worker is ready
+            try:
+                end = await self._run_operation(name, body)
+            except ApiError:  # no chain worker; resumed when the next one is ready
                 return
             if isinstance(end, OperationDone):
                 self.error, self._num_failures, self._hold_until_s = "", 0, 0.0
@@ -297,16 +264,6 @@ class TradeSender:
                 return
             await asyncio.sleep(pause_s)
             pause_s = min(2 * pause_s, PAUSE_MAX_S)
-
-    async def _run_operation(self, name: str, body: SettleBody) -> "OperationEnd | None":
-        """Run the operation once; None without a chain worker."""
-        begin = time.perf_counter()
-        try:
-            end = await self._chain.worker.run_operation(name, body, self._clock_ms())
-        except ApiError:
-            return None
-        self._metrics.operation(KIND, outcome_of(end), time.perf_counter() - begin)
-        return end
 
     # ----- failures ----------------------------------------------------------------------------
 
@@ -329,7 +286,7 @@ class TradeSender:
         at_s = asyncio.get_running_loop().time() + backoff(PAUSE_S, tries - 1, PAUSE_MAX_S)
         half = len(numbers) // 2 if tries > 1 else 0
         parts = [Retry(part, tries, at_s) for part in (numbers[:half], numbers[half:]) if part]
-        self._retries = deque(sorted((*self._retries, *parts), key=lambda each: each.at_s))
+        self._retries = sorted((*self._retries, *parts), key=lambda each: each.at_s)
         self._wake.set()
 
     def _check_later(self, name: str) -> None:
@@ -343,14 +300,11 @@ class TradeSender:
         """
         if name not in self.ledger.operations or name in self._running:
             return
-        chain, inbox = self._chain, self._inbox
-        if chain.stage is not Stage.READY or not inbox.is_synced:
+        if self._chain.stage is not Stage.READY or not self._inbox.is_synced:
             self._check_later(name)
             return
-        _LOG.warning(
-            "trades that were sent have no result yet; sending them again",
-            extra={"operation": name},
-        )
+        fields = {"operation": name}
+        _LOG.warning("trades that were sent have no result yet; sending them again", extra=fields)
         self._retry_trades(name, 1)
 
     def on_operation_end(self, end: OperationDone | OperationFailed) -> None:

@@ -6,6 +6,7 @@ from typing import Final, Protocol
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.core import CounterMetricFamily, HistogramMetricFamily
+from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 from prometheus_client.utils import floatToGoString
 
@@ -24,7 +25,7 @@ class Metrics:
             "clob_refusals", "Rejected requests.", ["code"], registry=self._registry
         )
         self._seconds: dict[str, Durations] = {}
-        self._registry.register(RequestSeconds(self._seconds))
+        self._registry.register(ScrapedMetric(lambda: request_seconds(self._seconds)))
         self.commit_seconds: Final = Histogram(
             "clob_commit_seconds",
             "Time to write a batch of commands durably.",
@@ -72,34 +73,25 @@ class Metrics:
         self._rejected.labels(code).inc()
 
     def operation(self, kind: str, outcome: str, taken_s: float) -> None:
-        """Count a chain operation.
-
-        Args:
-            kind: kind of the operation.
-            outcome: ``done``, ``failed``, or the code of its rejection.
-            taken_s: seconds from the request to its end.
-        """
+        """Count a chain operation that was ``done``, ``failed`` or rejected with a code."""
         self._operations.labels(kind, outcome).inc()
         self._operation_seconds.labels(kind).observe(taken_s)
 
     def settlement(self, outcome: str, taken_s: float) -> None:
-        """Count a settled or failed trade.
-
-        Args:
-            outcome: ``settled`` or ``failed``.
-            taken_s: seconds from the trade to its end.
-        """
+        """Count a trade that was ``settled`` or ``failed`` some seconds after it was made."""
         self._settlements.labels(outcome).inc()
         if outcome == "settled":
             self._settlement_seconds.observe(taken_s)
 
     def add_transport_rejections(self, counts: Mapping[str, int]) -> None:
         """Show the transport's counts of rejections by code."""
-        self._registry.register(TransportRejections(counts))
+        self._registry.register(ScrapedMetric(lambda: transport_rejections(counts)))
 
     def counter(self, name: str, text: str, value: Callable[[], float]) -> None:
         """Add a counter whose value is kept elsewhere and read at each scrape."""
-        self._registry.register(CountElsewhere(f"clob_{name}", text, value))
+        self._registry.register(
+            ScrapedMetric(lambda: CounterMetricFamily(f"clob_{name}", text, value=value()))
+        )
 
     def gauge(self, name: str, text: str, value: Callable[[], float]) -> None:
         """Add a gauge whose value is computed at each scrape."""
@@ -119,64 +111,36 @@ class Durations(Protocol):
     """Sum in seconds."""
 
 
-class RequestSeconds(Collector):
-    """Request durations of all routes, for Prometheus.
+class ScrapedMetric(Collector):
+    """A metric that is read at each scrape from where it is kept."""
 
-    Args:
-        durations: durations by route.
-    """
+    def __init__(self, read: Callable[[], Metric]) -> None:
+        self._read = read
 
-    def __init__(self, durations: Mapping[str, Durations]) -> None:
-        self._durations = durations
-
-    def collect(self) -> Iterator[HistogramMetricFamily]:
-        """Yield the current values."""
-        family = HistogramMetricFamily(
-            "clob_request_seconds",
-            "Time from the first line of a request to the end of its response.",
-            labels=["route"],
-        )
-        for route, durations in list(self._durations.items()):
-            ends = [*map(floatToGoString, SECONDS), "+Inf"]
-            buckets = list(zip(ends, accumulate(durations.counts), strict=True))
-            family.add_metric([route], buckets, durations.total_s)
-        yield family
+    def collect(self) -> Iterator[Metric]:
+        """Yield the metric with its current values."""
+        yield self._read()
 
 
-class CountElsewhere(Collector):
-    """A count that is read where it is kept.
-
-    Args:
-        name: the name of the series, without ``_total``.
-        text: its description.
-        value: returns the count.
-    """
-
-    def __init__(self, name: str, text: str, value: Callable[[], float]) -> None:
-        self._name = name
-        self._text = text
-        self._value = value
-
-    def collect(self) -> Iterator[CounterMetricFamily]:
-        """Return the count."""
-        yield CounterMetricFamily(self._name, self._text, value=self._value())
+def request_seconds(durations: Mapping[str, Durations]) -> Metric:
+    """Return the request durations by route."""
+    family = HistogramMetricFamily(
+        "clob_request_seconds",
+        "Time from the first line of a request to the end of its response.",
+        labels=["route"],
+    )
+    ends = [*map(floatToGoString, SECONDS), "+Inf"]
+    for route, each in list(durations.items()):
+        buckets = list(zip(ends, accumulate(each.counts), strict=True))
+        family.add_metric([route], buckets, each.total_s)
+    return family
 
 
-class TransportRejections(Collector):
-    """Requests rejected by the transport, before any route.
-
-    Args:
-        counts: number of rejections by code.
-    """
-
-    def __init__(self, counts: Mapping[str, int]) -> None:
-        self._counts = counts
-
-    def collect(self) -> Iterator[CounterMetricFamily]:
-        """Yield the current values."""
-        family = CounterMetricFamily(
-            "clob_transport_refusals", "Requests rejected before any route.", labels=["code"]
-        )
-        for code, count in list(self._counts.items()):
-            family.add_metric([code], count)
-        yield family
+def transport_rejections(counts: Mapping[str, int]) -> Metric:
+    """Return the number of requests rejected before any route, by code."""
+    family = CounterMetricFamily(
+        "clob_transport_refusals", "Requests rejected before any route.", labels=["code"]
+    )
+    for code, count in list(counts.items()):
+        family.add_metric([code], count)
+    return family

@@ -62,13 +62,10 @@ class TransportConfig(uvicorn.Config):
     """The configuration of uvicorn, with the limits of this package.
 
     Args:
-        app: the ASGI application.
-        limits: the limits.
         proxies: addresses and networks of trusted proxies, whose ``X-Forwarded-For`` is used.
         drain_s: seconds that the server keeps serving after the signal to stop.
         grace_s: seconds after that until it exits in any case.
         new_request_id: names a request that is rejected before the application sees it.
-        options: further options of uvicorn.
 
     Raises:
         ValueError: a proxy is neither an address nor a network.
@@ -105,13 +102,7 @@ class TransportConfig(uvicorn.Config):
 
 
 def rejection(code: str, detail: str, request_id: str) -> Problem:
-    """Return a rejection by the transport, which closes the connection.
-
-    Args:
-        code: one of :data:`~clob_server.api.problems.PROBLEMS`.
-        detail: the rule, the value and the limit.
-        request_id: the id of the request.
-    """
+    """Return a rejection by the transport, which closes the connection."""
     problem = problem_of(ApiError(code, detail), request_id)
     headers = (
         (b"content-type", CONTENT_TYPE),
@@ -124,12 +115,7 @@ def rejection(code: str, detail: str, request_id: str) -> Problem:
 
 
 def as_http(problem: Problem, default_headers: Iterable[tuple[bytes, bytes]]) -> bytes:
-    """Encode a rejection as a reply of HTTP/1.1.
-
-    Args:
-        problem: the rejection.
-        default_headers: the headers of every reply.
-    """
+    """Encode a rejection as a reply of HTTP/1.1, with the headers of every reply."""
     status = HTTPStatus(problem.status)
     lines = [f"HTTP/1.1 {status.value} {status.phrase}".encode()]
     lines += [b"%b: %b" % header for header in (*default_headers, *problem.headers)]

@@ -8,7 +8,6 @@ import asyncio
 import math
 from collections import Counter
 from collections.abc import Callable
-from contextlib import suppress
 from typing import Any, Final, cast
 
 from uvicorn.server import ServerState
@@ -25,11 +24,7 @@ PIECE_BYTES: Final = 4_096
 
 
 class Connections(ServerState):
-    """State shared by all connections.
-
-    Args:
-        config: the configuration.
-    """
+    """State shared by all connections."""
 
     def __init__(self, config: TransportConfig) -> None:
         super().__init__()
@@ -38,37 +33,26 @@ class Connections(ServerState):
         self.head_cache: Final = HeadCache()
         self.written_headers: tuple[list[tuple[bytes, bytes]], bytes] = ([], b"")
         """The default headers, and the same as lines of HTTP/1.1."""
+        self.num_open: int = 0
+        """Number of open connections, without those that are being rejected."""
         self._config = config
         self._addresses: Counter[str] = Counter()
-        self._num_open = 0
-
-    @property
-    def num_open(self) -> int:
-        """Number of open connections, without those that are being rejected."""
-        return self._num_open
 
     def enter(self, address: str) -> str | None:
-        """Count a new connection, or return the reason to reject it.
-
-        Args:
-            address: the address of the client; empty if it has none.
-
-        Returns:
-            None if it was counted, and :meth:`leave` has to follow.
-        """
+        """Count a new connection, which has to :meth:`leave`, or return the reason to reject it."""
         limits = self._config.limits
-        if self._num_open >= limits.connections_max:
+        if self.num_open >= limits.connections_max:
             return f"the server allows at most {limits.connections_max} connections"
         limit, count = limits.connections_per_address_max, self._addresses[address]
         if address and limit and count >= limit and not self._config.is_proxy(address):
             return f"the server allows at most {limit} connections from {address}"
-        self._num_open += 1
+        self.num_open += 1
         self._addresses[address] += 1
         return None
 
     def leave(self, address: str) -> None:
         """Count the end of a connection."""
-        self._num_open -= 1
+        self.num_open -= 1
         self._addresses[address] -= 1
         if not self._addresses[address]:
             del self._addresses[address]
@@ -76,7 +60,7 @@ class Connections(ServerState):
     @property
     def is_crowded(self) -> bool:
         """Whether too many connections are being rejected to reply to another one."""
-        return len(self.connections) - self._num_open > REJECTED_MAX
+        return len(self.connections) - self.num_open > REJECTED_MAX
 
 
 class TrackedConnection(asyncio.Protocol):
@@ -88,16 +72,10 @@ class TrackedConnection(asyncio.Protocol):
     shared: Connections
     limits: TransportLimits
 
-    def __init__(
-        self,
-        config: TransportConfig,
-        server_state: Connections,
-        app_state: dict[str, Any],
-        _loop: asyncio.AbstractEventLoop | None = None,
-    ) -> None:
+    def __init__(self, config: TransportConfig, server_state: Connections, **options: Any) -> None:
         # The other base is uvicorn's, with the same arguments.
         make = cast("Callable[..., None]", super().__init__)
-        make(config=config, server_state=server_state, app_state=app_state, _loop=_loop)
+        make(config=config, server_state=server_state, **options)
         self.shared = server_state
         self.limits = config.limits
         self.new_request_id: Callable[[], str] = config.new_request_id
@@ -141,7 +119,6 @@ class TrackedConnection(asyncio.Protocol):
         super().resume_writing()
 
     def _start_stall(self, now: float) -> None:
-        """Set the time by which the client has to read something."""
         self._num_buffered = self.transport.get_write_buffer_size()
         self.stalled_at = now + self.limits.stall_timeout_s
 
@@ -155,9 +132,3 @@ class TrackedConnection(asyncio.Protocol):
             self._start_stall(now)
         elif now >= self.stalled_at:
             self.transport.abort()
-
-
-def write_eof(transport: asyncio.Transport) -> None:
-    """Close the writing side of a connection, even if the client has disconnected."""
-    with suppress(OSError):
-        transport.write_eof()

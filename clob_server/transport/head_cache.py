@@ -34,28 +34,15 @@ class HeadCache:
         self.heads: Final[dict[bytes, RequestHead]] = {}
         """The parsed heads by their bytes."""
 
-    def __len__(self) -> int:
-        """Return the number of heads."""
-        return len(self.heads)
-
     def find(self, data: bytes) -> RequestHead | None:
-        """Return the head of a request; None if it is unknown or ``data`` is not one request.
-
-        Args:
-            data: the bytes that arrived while no request was open.
-        """
+        """Return the head of a request; None if it is unknown or ``data`` is not one request."""
         head = self.heads.get(data[: data.find(END, 0, HEAD_MAX) + len(END)])
         return head if head is not None and len(data) == head.num_bytes else None
 
     def store(self, data: bytes, num_body: int, scope: dict[str, Any]) -> None:
-        """Store a head, if ``data`` is exactly a head and a body.
+        """Store a head, if ``data`` is exactly a head and a body of ``num_body`` bytes.
 
         A ``HEAD`` request is not stored, since its reply has no body.
-
-        Args:
-            data: the bytes of one request.
-            num_body: the size of its body.
-            scope: its ASGI scope.
         """
         num_head = data.find(END, 0, HEAD_MAX) + len(END)
         is_whole = num_head >= len(END) and num_head + num_body == len(data)  # not chunked

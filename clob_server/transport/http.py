@@ -8,6 +8,7 @@ the connection closes.
 
 import asyncio
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from typing import Any, Final, TypeAlias, cast
 
@@ -23,13 +24,7 @@ from uvicorn.protocols.http.httptools_impl import (
 from clob_server.api.problems import Problem
 from clob_server.api.request import REPLY, SendReply
 from clob_server.transport.config import TransportConfig, as_http, rejection
-from clob_server.transport.connections import (
-    NEVER,
-    PIECE_BYTES,
-    Connections,
-    TrackedConnection,
-    write_eof,
-)
+from clob_server.transport.connections import NEVER, PIECE_BYTES, Connections, TrackedConnection
 from clob_server.transport.head_cache import END, HEAD_MAX, RequestHead
 
 OVERHEAD_MAX: Final = 65_536
@@ -59,10 +54,6 @@ class _JoinedTransport:
     """The transport of one reply; sends the head together with the start of the body.
 
     uvicorn writes them one after the other, and each write is a system call and a packet.
-
-    Args:
-        cycle: the reply.
-        transport: the connection.
     """
 
     __slots__ = ("_cycle", "_head", "_transport")
@@ -117,13 +108,7 @@ class _KnownRequest:
 
 
 class HttpProtocol(TrackedConnection, HttpToolsProtocol):
-    """A connection.
-
-    Args:
-        config: the configuration.
-        server_state: the state shared by all connections.
-        app_state: the state of the application's lifespan.
-    """
+    """A connection; its arguments are those of uvicorn."""
 
     flow: HeldFlow
     # The last request that was started; None before the first, unlike in uvicorn's type.
@@ -131,14 +116,8 @@ class HttpProtocol(TrackedConnection, HttpToolsProtocol):
     # Its ASGI scope; None if the parser has not seen it.
     scope: Any
 
-    def __init__(
-        self,
-        config: TransportConfig,
-        server_state: Connections,
-        app_state: dict[str, Any],
-        _loop: asyncio.AbstractEventLoop | None = None,
-    ) -> None:
-        super().__init__(config, server_state, app_state, _loop)
+    def __init__(self, config: TransportConfig, server_state: Connections, **options: Any) -> None:
+        super().__init__(config, server_state, **options)
         self.keep_alive_s: float = config.limits.keep_alive_s
         self.piece_max: int = min(PIECE_BYTES, config.limits.headers_max_bytes)
         self.at_once: AtOnce | None = getattr(self.app, "at_once", None)
@@ -204,17 +183,15 @@ class HttpProtocol(TrackedConnection, HttpToolsProtocol):
         if self.ignores_input:
             self.transport.abort()
         elif self.is_head_open:
-            self.reject(
-                "REQUEST_TIMEOUT",
-                f"the head of a request must arrive within {self.limits.header_timeout_s} s",
-            )
+            self._reject_late("head", self.limits.header_timeout_s)
         elif self.is_body_open:
-            self.reject(
-                "REQUEST_TIMEOUT",
-                f"the body of a request must arrive within {self.limits.body_timeout_s} s",
-            )
+            self._reject_late("body", self.limits.body_timeout_s)
         else:
             self.transport.close()
+
+    def _reject_late(self, part: str, timeout_s: float) -> None:
+        rule = f"the {part} of a request must arrive within {timeout_s} s"
+        self.reject("REQUEST_TIMEOUT", rule)
 
     # ----- input -----------------------------------------------------------------------------
 
@@ -242,9 +219,8 @@ class HttpProtocol(TrackedConnection, HttpToolsProtocol):
             return
         is_long = len(data) > self.piece_max
         if not self.is_idle:
-            (self._parse_long if is_long or self.is_head_open or self.pipeline else self._parse)(
-                data
-            )
+            is_piecewise = is_long or self.is_head_open or self.pipeline
+            (self._parse_long if is_piecewise else self._parse)(data)
             return
         head = self.shared.head_cache.heads.get(data[: data.find(END, 0, HEAD_MAX) + len(END)])
         if head is not None and len(data) == head.num_bytes and self._start_known(head, data):
@@ -293,9 +269,8 @@ class HttpProtocol(TrackedConnection, HttpToolsProtocol):
     def _waits(self, cycle: RequestResponseCycle) -> bool:
         """Return whether to wait for the body of a request, which must be short."""
         scope = cycle.scope
-        if (scope["method"], scope["path"]) not in self.waits_for_body:
-            return False
-        if cycle.waiting_for_100_continue:
+        is_named = (scope["method"], scope["path"]) in self.waits_for_body
+        if not is_named or cycle.waiting_for_100_continue:
             return False
         for name, value in scope["headers"]:
             if name == b"content-length":
@@ -437,8 +412,7 @@ class HttpProtocol(TrackedConnection, HttpToolsProtocol):
             lines: the header lines, with the content length and without ``connection``.
             body: the body.
 
-        Returns:
-            False if nothing was written, since the client is slow or has left.
+        Returns False if nothing was written, since the client is slow or has left.
         """
         if cycle.response_started or cycle.disconnected or self.flow.write_paused:
             return False
@@ -521,12 +495,7 @@ class HttpProtocol(TrackedConnection, HttpToolsProtocol):
     # ----- rejections ------------------------------------------------------------------------
 
     def reject(self, code: str, detail: str) -> None:
-        """Reject the input once everything before it is answered, and close the connection.
-
-        Args:
-            code: one of :data:`~clob_server.api.problems.PROBLEMS`.
-            detail: the rule, the value and the limit.
-        """
+        """Reject the input once everything before it is answered, and close the connection."""
         self.shared.rejected[code] += 1
         self.problem = rejection(code, detail, self.new_request_id())
         self.ignores_input = True
@@ -547,7 +516,6 @@ class HttpProtocol(TrackedConnection, HttpToolsProtocol):
                 self._send_problem(self.problem)
 
     def _send_problem(self, problem: Problem) -> None:
-        """Send a rejection, and close the connection."""
         self.transport.write(as_http(problem, self.server_state.default_headers))
         self._finish()
 
@@ -559,5 +527,6 @@ class HttpProtocol(TrackedConnection, HttpToolsProtocol):
         self.ignores_input = True
         self.flow.is_held = False
         self.flow.resume_reading()
-        write_eof(self.transport)
+        with suppress(OSError):  # the client has disconnected
+            self.transport.write_eof()
         self.deadline: float = self.loop.time() + self.limits.linger_s

@@ -8,7 +8,7 @@ import asyncio
 import os
 import signal
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextlib import suppress
 from types import FrameType
 from typing import Any, Final, NoReturn, cast
@@ -16,15 +16,10 @@ from typing import Any, Final, NoReturn, cast
 import uvicorn
 from uvicorn.server import logger
 
-from clob_server.transport import (
-    NEVER,
-    Connections,
-    FeedProtocol,
-    HttpProtocol,
-    TransportConfig,
-    TransportLimits,
-)
-from clob_server.transport.connections import TrackedConnection
+from clob_server.transport.config import TransportConfig, TransportLimits
+from clob_server.transport.connections import NEVER, Connections, TrackedConnection
+from clob_server.transport.http import HttpProtocol
+from clob_server.transport.websocket import FeedProtocol
 
 FAILED: Final = 1
 """Exit code if the application could not start, failed, or did not shut down."""
@@ -39,29 +34,15 @@ TICK_S: Final = 0.05
 
 
 def config_for(
-    app: Any,
-    *,
-    host: str = "127.0.0.1",
-    port: int = 8000,
-    limits: TransportLimits | None = None,
-    proxies: Iterable[str] = (),
-    drain_s: float = 1.0,
-    grace_s: float = 10.0,
-    loop: str = "auto",
-    **options: Any,
+    app: Any, *, limits: TransportLimits | None = None, **options: Any
 ) -> TransportConfig:
     """Return the configuration of a server.
 
     Args:
         app: the ASGI application.
-        host: the address to listen on.
-        port: the port; 0 selects a free one.
         limits: the limits of connections.
-        proxies: addresses and networks of proxies whose ``X-Forwarded-For`` is trusted.
-        drain_s: seconds to keep serving after SIGTERM.
-        grace_s: seconds to shut down after that.
-        loop: ``uvloop``, ``asyncio``, or ``auto``: ``uvloop`` if it is installed.
-        options: further options of :class:`~clob_server.transport.TransportConfig` and uvicorn.
+        options: ``host``, ``port`` and ``loop`` of uvicorn, and the other options of
+            :class:`~clob_server.transport.config.TransportConfig`.
 
     Raises:
         ValueError: a proxy is neither an address nor a network.
@@ -70,12 +51,6 @@ def config_for(
     return TransportConfig(
         app,
         limits=limits,
-        proxies=proxies,
-        drain_s=drain_s,
-        grace_s=grace_s,
-        host=host,
-        port=port,
-        loop=loop,
         http=HttpProtocol,
         ws=FeedProtocol,
         ws_ping_interval=limits.ping_interval_s,
@@ -95,7 +70,7 @@ class HttpServer(uvicorn.Server):
     """The server of a process.
 
     Args:
-        config: the result of :func:`config_for`.
+        config: from :func:`config_for`.
         on_listening: called with host and port once connections are accepted.
         on_draining: called first when the shutdown begins.
         on_lag: called ten times a second with the delay of the event loop in seconds.
@@ -125,13 +100,9 @@ class HttpServer(uvicorn.Server):
         self._loop: asyncio.AbstractEventLoop
 
     def run(self, sockets: Any = None) -> int:  # type: ignore[override]
-        """Serve until shutdown.
+        """Serve until shutdown, and return the exit code.
 
-        Args:
-            sockets: sockets to listen on, instead of host and port.
-
-        Returns:
-            The exit code: 0, or 1 if the application could not start or did not shut down.
+        It is 0, or 1 if the application could not start or did not shut down.
         """
         super().run(sockets)
         return FAILED if self._has_failed else 0
@@ -141,17 +112,13 @@ class HttpServer(uvicorn.Server):
 
         May be called from any thread. Nothing is sent, flushed or cleaned up, and the call does
         not return.
-
-        Args:
-            error: the error, for standard error.
         """
         exit_process(f"the server has failed: {error!r}")
 
     def end(self, drain_s: float = 0.0) -> None:
-        """Begin the shutdown, once. Must be called in the thread of the event loop.
+        """Begin the shutdown, once, in the thread of the event loop.
 
-        Args:
-            drain_s: seconds to keep serving before the listener and the connections close.
+        The listener and the connections close after ``drain_s`` seconds.
         """
         if self._close_at != NEVER:
             return
@@ -159,11 +126,8 @@ class HttpServer(uvicorn.Server):
         self._close_at = self._loop.time() + drain_s
         self._exit_by = self._close_at + grace_s
         # Covers a blocked event loop and tasks that ignore cancellation.
-        timer = threading.Timer(
-            drain_s + grace_s + EXIT_MARGIN_S,
-            exit_process,
-            [f"the server did not end within {grace_s} s"],
-        )
+        text = f"the server did not end within {grace_s} s"
+        timer = threading.Timer(drain_s + grace_s + EXIT_MARGIN_S, exit_process, [text])
         timer.daemon = True
         timer.start()
         if self._on_draining is not None:
@@ -199,9 +163,11 @@ class HttpServer(uvicorn.Server):
         """Check the deadlines of connections; return whether it is time to close them."""
         await super().on_tick(counter)
         now = self._loop.time()
+        lag_s = max(0.0, now - self._ticked_at - TICK_INTERVAL_S) if counter else 0.0
         if counter and self._on_lag is not None:
-            self._on_lag(max(0.0, now - self._ticked_at - TICK_INTERVAL_S))
-        self._sweep(now)
+            self._on_lag(lag_s)
+        # While the loop was late it read nothing: what has arrived meanwhile must not be too late.
+        self._sweep(now - lag_s)
         self._ticked_at = self._loop.time()
         return now >= self._close_at
 
@@ -209,11 +175,8 @@ class HttpServer(uvicorn.Server):
         """Check the connections that may be slow or have passed their deadlines."""
         connections = cast("set[TrackedConnection]", self.server_state.connections)
         for connection in tuple(connections):
-            if (
-                now >= connection.deadline
-                or connection.stalled_at != NEVER
-                or connection.transport.is_closing()
-            ):
+            is_slow = connection.stalled_at != NEVER or connection.transport.is_closing()
+            if is_slow or now >= connection.deadline:
                 connection.check(now)
 
     async def shutdown(self, sockets: Any = None) -> None:

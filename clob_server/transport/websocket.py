@@ -48,11 +48,7 @@ HANDSHAKE_CODES: Final = {
 
 
 def text_frame(payload: bytes) -> bytes:
-    """Return the frame of a text message from a server: one fragment, unmasked, uncompressed.
-
-    Args:
-        payload: the text, in UTF-8.
-    """
+    """Return the frame of a text in UTF-8 from a server: one fragment, unmasked, uncompressed."""
     size = len(payload)
     if size < 126:
         head = bytes((TEXT, size))
@@ -64,11 +60,7 @@ def text_frame(payload: bytes) -> bytes:
 
 
 class Push:
-    """Writes to one WebSocket.
-
-    Args:
-        protocol: the connection.
-    """
+    """Writes to one WebSocket."""
 
     __slots__ = ("_protocol", "_transport", "buffered", "drained", "write_unchecked")
 
@@ -88,13 +80,9 @@ class Push:
         :data:`HIGH_BYTES`. Must not raise."""
 
     def write(self, frame: bytes) -> bool:
-        """Write a frame, or several joined, without waiting.
+        """Write one or more results of :func:`text_frame`, joined, without waiting.
 
-        Args:
-            frame: one or more results of :func:`text_frame`.
-
-        Returns:
-            False before the handshake, and once either side has closed.
+        Returns False before the handshake, and once either side has closed.
         """
         protocol, transport = self._protocol, self._transport
         if protocol.close_sent or not protocol.handshake_complete or transport.is_closing():
@@ -108,12 +96,7 @@ class Push:
 
 
 class Handshake(ServerProtocol):
-    """The WebSocket protocol, with rejections of a handshake in the format of all others.
-
-    Args:
-        new_request_id: names a request that is rejected.
-        options: options of the protocol.
-    """
+    """The WebSocket protocol, with rejections of a handshake in the format of all others."""
 
     def __init__(self, new_request_id: Callable[[], str], **options: Any) -> None:
         self._new_request_id = new_request_id
@@ -131,25 +114,13 @@ class Handshake(ServerProtocol):
 
 
 class FeedProtocol(TrackedConnection, WebSocketsSansIOProtocol):
-    """A WebSocket, after :class:`HttpProtocol` has handed its connection over.
-
-    Args:
-        config: the configuration.
-        server_state: the state shared by all connections.
-        app_state: the state of the application's lifespan.
-    """
+    """A WebSocket, after an :class:`~clob_server.transport.http.HttpProtocol` handed it over."""
 
     push: Push
     read_paused: bool
 
-    def __init__(
-        self,
-        config: TransportConfig,
-        server_state: Connections,
-        app_state: dict[str, Any],
-        _loop: asyncio.AbstractEventLoop | None = None,
-    ) -> None:
-        super().__init__(config, server_state, app_state, _loop)
+    def __init__(self, config: TransportConfig, server_state: Connections, **options: Any) -> None:
+        super().__init__(config, server_state, **options)
         self.conn: Handshake = Handshake(
             config.new_request_id, max_size=config.limits.message_max_bytes, logger=self.logger
         )

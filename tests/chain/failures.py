@@ -1,4 +1,4 @@
-"""Failures in the middle of an operation, after which everything taken has to be returned."""
+"""Failures during an operation, after which the worker must return everything it took."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -6,13 +6,13 @@ from typing import NamedTuple
 from eth_abi import encode
 from eth_utils import keccak
 
-from tests.chain.people import BURNS, REVERTS, types_of
-from tests.chain.proxy import SEND, TRIES, Meanwhile, Reject
-from tests.chain.stories import UNITS
+from tests.chain.prepared_operations import UNITS
+from tests.chain.proxy import DRY_RUNS, SEND, Reject, RunBefore
+from tests.chain.wallets import BURNS, REVERTS, types_of
 
-MOVE_TOKEN = "safeTransferFrom(address,address,uint256,uint256,bytes)"
-TAKE = "transferFrom(address,address,uint256)"
-GIVE = "transfer(address,uint256)"
+TRANSFER_TOKEN = "safeTransferFrom(address,address,uint256,uint256,bytes)"
+TRANSFER_FROM = "transferFrom(address,address,uint256)"
+TRANSFER = "transfer(address,uint256)"
 SPLIT = "splitPosition(address,bytes32,bytes32,uint256[],uint256)"
 MERGE = "mergePositions(address,bytes32,bytes32,uint256[],uint256)"
 REDEEM = "redeemPositions(address,bytes32,bytes32,uint256[])"
@@ -28,176 +28,182 @@ class FailureCase(NamedTuple):
     kind: str
     """Kind of the operation."""
     fault: Callable
-    """Returns the fault for a world and a story."""
+    """Returns the fault for a chain and an operation."""
     is_undone: bool = True
-    """Whether everything taken can be returned; otherwise the operation gets stuck."""
+    """Whether the worker can return everything; otherwise the operation gets stuck."""
     left_units: int = 0
     """Test dollars that remain with the operator."""
 
 
-def begins(signature, *arguments):
+def call_prefix(signature, *arguments):
     """Return the first bytes of a call whose first arguments are known."""
     types = types_of(signature)[: len(arguments)]
     return keccak(text=signature)[:4] + encode(types, arguments)
 
 
-def pull(world, story, token):
+def pull_prefix(chain, operation, token):
     """Return the first bytes of the call that takes a token from the user."""
-    return begins(MOVE_TOKEN, story.user.address, world.operator, token)
+    return call_prefix(TRANSFER_TOKEN, operation.user.address, chain.operator, token)
 
 
-def payment(world, story, token):
+def payment_prefix(chain, operation, token):
     """Return the first bytes of the call that sends a token to the user."""
-    return begins(MOVE_TOKEN, world.operator, story.user.address, token)
+    return call_prefix(TRANSFER_TOKEN, chain.operator, operation.user.address, token)
 
 
-def calls_of_merge(world, story):
+def calls_of_merge(chain, operation):
     """Return the first bytes of the four transactions of a merge."""
     return (
-        pull(world, story, story.condition.yes),
-        pull(world, story, story.condition.no),
-        begins(MERGE, world.contracts.collateral, bytes(32), id_of(story)),
-        begins(GIVE, story.user.address),
+        pull_prefix(chain, operation, operation.condition.yes),
+        pull_prefix(chain, operation, operation.condition.no),
+        call_prefix(MERGE, chain.contracts.collateral, bytes(32), id_of(operation)),
+        call_prefix(TRANSFER, operation.user.address),
     )
 
 
-def rejected(calldata):
+def dry_run_reverts(calldata):
     """Return a fault by which the node reports that a transaction would fail."""
-    return Reject(REVERTED, "execution reverted", TRIES, calldata=calldata)
+    return Reject(REVERTED, "execution reverted", DRY_RUNS, calldata=calldata)
 
 
 # ----- changes by the user just before its tokens are taken -----------------------------------
 
 
-def revokes_tokens(world, story, token):
+def revoke_tokens(chain, operation, token):
     """Revoke the approval after the transaction was signed."""
-    calldata = pull(world, story, token)
-    return Meanwhile(lambda: story.user.approve_tokens(False), SEND, calldata=calldata, times=1)
+    calldata = pull_prefix(chain, operation, token)
+    return RunBefore(lambda: operation.user.approve_tokens(False), SEND, calldata=calldata, times=1)
 
 
-def revokes_before_yes(world, story):
+def revoke_before_yes(chain, operation):
     """Revoke before the first token is taken."""
-    return revokes_tokens(world, story, story.condition.yes)
+    return revoke_tokens(chain, operation, operation.condition.yes)
 
 
-def revokes_before_no(world, story):
+def revoke_before_no(chain, operation):
     """Revoke before the second token is taken."""
-    return revokes_tokens(world, story, story.condition.no)
+    return revoke_tokens(chain, operation, operation.condition.no)
 
 
-def gives_no_away(world, story):
+def drain_no(chain, operation):
     """Transfer the second token away."""
-    return gives_away(world, story, story.condition.no)
+    return drain_token(chain, operation, operation.condition.no)
 
 
-def gives_yes_away(world, story):
+def drain_yes(chain, operation):
     """Transfer the first token away, but not the second."""
-    return gives_away(world, story, story.condition.yes)
+    return drain_token(chain, operation, operation.condition.yes)
 
 
-def gives_away(world, story, token):
+def drain_token(chain, operation, token):
     """Transfer a token away just before it is taken."""
-    calldata = pull(world, story, token)
+    calldata = pull_prefix(chain, operation, token)
 
-    def give():
-        story.user.send_token(world.friend.address, token, held(world, story, token))
+    def drain():
+        operation.user.send_token(chain.friend.address, token, held(chain, operation, token))
 
-    return Meanwhile(give, SEND, calldata=calldata, times=1)
+    return RunBefore(drain, SEND, calldata=calldata, times=1)
 
 
-def held(world, story, token):
+def held(chain, operation, token):
     """Return the user's balance of a token."""
-    return world.ledger.token(story.user.address, token)
+    return chain.ledger.token(operation.user.address, token)
 
 
-def revokes_collateral(world, story):
+def revoke_collateral(chain, operation):
     """Revoke the approval of collateral."""
-    calldata = begins(TAKE, story.user.address, world.operator)
-    return Meanwhile(lambda: story.user.approve_collateral(0), SEND, calldata=calldata, times=1)
+    calldata = call_prefix(TRANSFER_FROM, operation.user.address, chain.operator)
+    return RunBefore(lambda: operation.user.approve_collateral(0), SEND, calldata=calldata, times=1)
 
 
 # ----- permanent failures of contracts --------------------------------------------------------
 
 
-def no_merge(world, story):
+def merge_reverts(chain, operation):
     """Merging fails."""
-    return rejected(begins(MERGE, world.contracts.collateral, bytes(32), id_of(story)))
+    return dry_run_reverts(
+        call_prefix(MERGE, chain.contracts.collateral, bytes(32), id_of(operation))
+    )
 
 
-def no_split(world, story):
+def split_reverts(chain, operation):
     """Splitting fails."""
-    return rejected(begins(SPLIT, world.contracts.collateral, bytes(32), id_of(story)))
+    return dry_run_reverts(
+        call_prefix(SPLIT, chain.contracts.collateral, bytes(32), id_of(operation))
+    )
 
 
-def no_redeem(world, story):
+def redeem_reverts(chain, operation):
     """Redeeming fails."""
-    return rejected(begins(REDEEM, world.contracts.collateral, bytes(32), id_of(story)))
+    return dry_run_reverts(
+        call_prefix(REDEEM, chain.contracts.collateral, bytes(32), id_of(operation))
+    )
 
 
-def no_yes_out(world, story):
+def sending_yes_reverts(chain, operation):
     """Sending the first token to the user fails."""
-    return rejected(payment(world, story, story.condition.yes))
+    return dry_run_reverts(payment_prefix(chain, operation, operation.condition.yes))
 
 
-def no_no_out(world, story):
+def sending_no_reverts(chain, operation):
     """Sending the second token to the user fails."""
-    return rejected(payment(world, story, story.condition.no))
+    return dry_run_reverts(payment_prefix(chain, operation, operation.condition.no))
 
 
-def wallet_rejects(world, story):
+def wallet_starts_rejecting(chain, operation):
     """The user's wallet gets code that rejects tokens."""
-    return wallet_becomes(world, story, REVERTS)
+    return set_wallet_code(chain, operation, REVERTS)
 
 
-def wallet_burns_gas(world, story):
+def wallet_starts_burning_gas(chain, operation):
     """The user's wallet gets code that burns all gas."""
-    return wallet_becomes(world, story, BURNS)
+    return set_wallet_code(chain, operation, BURNS)
 
 
-def wallet_becomes(world, story, code):
+def set_wallet_code(chain, operation, code):
     """Set the wallet's code after its collateral was taken."""
-    calldata = begins(SPLIT, world.contracts.collateral, bytes(32), id_of(story))
-    return Meanwhile(lambda: story.user.set_code(code), SEND, calldata=calldata, times=1)
+    calldata = call_prefix(SPLIT, chain.contracts.collateral, bytes(32), id_of(operation))
+    return RunBefore(lambda: operation.user.set_code(code), SEND, calldata=calldata, times=1)
 
 
-def no_return(world, story):
+def return_reverts(chain, operation):
     """Sending collateral to the user fails."""
-    return rejected(begins(GIVE, story.user.address))
+    return dry_run_reverts(call_prefix(TRANSFER, operation.user.address))
 
 
-def no_mint(world, story):
+def mint_reverts(chain, operation):
     """Minting test dollars fails."""
-    return rejected(begins(MINT, world.operator))
+    return dry_run_reverts(call_prefix(MINT, chain.operator))
 
 
-def no_wrap(world, story):
+def wrap_reverts(chain, operation):
     """Wrapping test dollars fails."""
-    return rejected(begins(WRAP, story.user.address))
+    return dry_run_reverts(call_prefix(WRAP, operation.user.address))
 
 
-def id_of(story):
+def id_of(operation):
     """Return the bytes of the condition id."""
-    return bytes.fromhex(story.condition.id[2:])
+    return bytes.fromhex(operation.condition.id[2:])
 
 
 FAILURES = {
-    "merge, approval revoked before YES": FailureCase("merge", revokes_before_yes),
-    "merge, approval revoked before NO": FailureCase("merge", revokes_before_no),
-    "merge, YES drained": FailureCase("merge", gives_yes_away),
-    "merge, NO drained": FailureCase("merge", gives_no_away),
-    "merge, no merge": FailureCase("merge", no_merge),
-    "merge, no return": FailureCase("merge", no_return, is_undone=False),
-    "split, approval revoked": FailureCase("split", revokes_collateral),
-    "split, no split": FailureCase("split", no_split),
-    "split, no YES out": FailureCase("split", no_yes_out),
-    "split, the wallet rejects tokens": FailureCase("split", wallet_rejects),
-    "split, the wallet burns gas": FailureCase("split", wallet_burns_gas),
-    "split, no NO out": FailureCase("split", no_no_out, is_undone=False),
-    "redeem, approval revoked before NO": FailureCase("redeem", revokes_before_no),
-    "redeem, NO drained": FailureCase("redeem", gives_no_away),
-    "redeem, no redeem": FailureCase("redeem", no_redeem),
-    "redeem, no return": FailureCase("redeem", no_return, is_undone=False),
-    "faucet, no mint": FailureCase("faucet", no_mint),
-    "faucet, no wrap": FailureCase("faucet", no_wrap, left_units=UNITS),
+    "merge, approval revoked before YES": FailureCase("merge", revoke_before_yes),
+    "merge, approval revoked before NO": FailureCase("merge", revoke_before_no),
+    "merge, YES drained": FailureCase("merge", drain_yes),
+    "merge, NO drained": FailureCase("merge", drain_no),
+    "merge, merge reverts": FailureCase("merge", merge_reverts),
+    "merge, return reverts": FailureCase("merge", return_reverts, is_undone=False),
+    "split, approval revoked": FailureCase("split", revoke_collateral),
+    "split, split reverts": FailureCase("split", split_reverts),
+    "split, sending YES reverts": FailureCase("split", sending_yes_reverts),
+    "split, the wallet rejects tokens": FailureCase("split", wallet_starts_rejecting),
+    "split, the wallet burns gas": FailureCase("split", wallet_starts_burning_gas),
+    "split, sending NO reverts": FailureCase("split", sending_no_reverts, is_undone=False),
+    "redeem, approval revoked before NO": FailureCase("redeem", revoke_before_no),
+    "redeem, NO drained": FailureCase("redeem", drain_no),
+    "redeem, redeem reverts": FailureCase("redeem", redeem_reverts),
+    "redeem, return reverts": FailureCase("redeem", return_reverts, is_undone=False),
+    "faucet, mint reverts": FailureCase("faucet", mint_reverts),
+    "faucet, wrap reverts": FailureCase("faucet", wrap_reverts, left_units=UNITS),
 }
 """Failures by name."""

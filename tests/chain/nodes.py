@@ -43,8 +43,8 @@ class Node(Ended):
         self._http = httpx.Client(timeout=START_S)
         self._ids = itertools.count(1)
         # Without a reader the output would fill the pipe and block the node.
-        self._said = threading.Thread(target=process.stdout.read)
-        self._said.start()
+        self._output_reader = threading.Thread(target=process.stdout.read)
+        self._output_reader.start()
 
     def ask(self, method, *params):
         """Send one request and return its result."""
@@ -60,7 +60,7 @@ class Node(Ended):
         self._http.close()
         if self.process.poll() is None:
             self.kill()
-        self._said.join(END_S)
+        self._output_reader.join(END_S)
         self.process.stdout.close()
 
 
@@ -70,8 +70,8 @@ def result_of(http, url, method, params=(), number=1):
     Raises:
         NodeError: the node returned an error, which is the argument.
     """
-    asked = {"jsonrpc": "2.0", "id": number, "method": method, "params": list(params)}
-    answer = http.post(url, json=asked).json()
+    request = {"jsonrpc": "2.0", "id": number, "method": method, "params": list(params)}
+    answer = http.post(url, json=request).json()
     if "error" in answer:
         raise NodeError(answer["error"])
     assert answer["id"] == number
@@ -89,7 +89,9 @@ def start_devchain(folder, port=0, chain_id=31337):
         pytest.skip("py-evm is not installed; install the extra `devchain`")
     module = "clob_server.chain.devchain"
     command = [sys.executable, "-m", module, str(folder)]
-    return begun("devchain", [*command, "--port", str(port), "--chain-id", str(chain_id)], folder)
+    return start_process(
+        "devchain", [*command, "--port", str(port), "--chain-id", str(chain_id)], folder
+    )
 
 
 def start_anvil(*options, port=0):
@@ -97,7 +99,7 @@ def start_anvil(*options, port=0):
     path = anvil_path()
     if path is None:
         pytest.skip("npm install in tests/clients/js has not been run; `make clients` does")
-    return begun("anvil", [str(path), "--port", str(port), "--threads", "1", *options])
+    return start_process("anvil", [str(path), "--port", str(port), "--threads", "1", *options])
 
 
 def start_node(kind, folder):
@@ -105,7 +107,7 @@ def start_node(kind, folder):
     return start_devchain(folder) if kind == "devchain" else start_anvil()
 
 
-def begun(kind, command, folder=None):
+def start_process(kind, command, folder=None):
     """Start the process of a node and wait until it reports its address."""
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment())
     for line in process.stdout:

@@ -16,12 +16,12 @@ from eth_utils import keccak
 
 PATIENCE_S = 60
 SEND = "eth_sendRawTransaction"
-TRIES = ("eth_estimateGas", "eth_call")
-"""Methods that report whether a transaction would succeed."""
+DRY_RUNS = ("eth_estimateGas", "eth_call")
+"""Methods that run a transaction without sending it."""
 RECEIPT = "eth_getTransactionReceipt"
 
 
-class Patient(ThreadingHTTPServer):
+class ProxyServer(ThreadingHTTPServer):
     """A server with a long backlog; the default resets the sixth pending connection."""
 
     request_queue_size = 128
@@ -32,7 +32,7 @@ class DroppedError(Exception):
 
 
 class Fault:
-    """A fault.
+    """Base of faults: selects the calls that it affects.
 
     Args:
         method: only calls of this method or these methods; None for all.
@@ -45,16 +45,16 @@ class Fault:
         method = SEND if calldata is not None and method is None else method
         self.methods = (method,) if isinstance(method, str) else method
         self.calldata = calldata
-        self.left = times
+        self.remaining = times
         self.hits = 0
 
-    def concerns(self, call):
-        """Return whether this call is affected, and count it."""
-        if self.left == 0 or (self.methods is not None and call["method"] not in self.methods):
+    def affects(self, call):
+        """Return whether the fault affects this call, and count the call."""
+        if self.remaining == 0 or (self.methods is not None and call["method"] not in self.methods):
             return False
         if self.calldata is not None and not calldata_of(call).startswith(self.calldata):
             return False
-        self.left = None if self.left is None else self.left - 1
+        self.remaining = None if self.remaining is None else self.remaining - 1
         self.hits += 1
         return True
 
@@ -106,7 +106,7 @@ class RawError(Exception):
 
 
 class Result(Fault):
-    """Respond with this result without forwarding the call; ``None`` stands for no receipt."""
+    """Respond with this result without forwarding the call; ``None`` means no receipt."""
 
     def __init__(self, result, method=None, **options):
         super().__init__(method, **options)
@@ -137,7 +137,7 @@ class Reject(Fault):
         return {"jsonrpc": "2.0", "id": call["id"], "error": self.error}
 
 
-class Swallow(Fault):
+class DropTransaction(Fault):
     """Accept a transaction and drop it."""
 
     def __init__(self, **options):
@@ -148,7 +148,7 @@ class Swallow(Fault):
         return {"jsonrpc": "2.0", "id": call["id"], "result": f"0x{hashed.hex()}"}
 
 
-class Meanwhile(Fault):
+class RunBefore(Fault):
     """Run code of the test before the call is forwarded."""
 
     def __init__(self, work, method=None, **options):
@@ -160,7 +160,7 @@ class Meanwhile(Fault):
         return forward(call)
 
 
-class Since(Fault):
+class AfterSending(Fault):
     """Enable another fault once a transaction was sent."""
 
     def __init__(self, calldata, fault):
@@ -168,9 +168,9 @@ class Since(Fault):
         self._begin, self._fault = calldata, fault
         self.has_begun = False
 
-    def concerns(self, call):
+    def affects(self, call):
         if self.has_begun:
-            return self._fault.concerns(call)
+            return self._fault.affects(call)
         self.has_begun = call["method"] == SEND and calldata_of(call).startswith(self._begin)
         return False
 
@@ -178,8 +178,8 @@ class Since(Fault):
         return self._fault.answer(call, forward)
 
 
-class Insist(Fault):
-    """Reject a replacement of a transaction unless its fees are higher by some percent.
+class RequireHigherFees(Fault):
+    """Reject a replacement unless its fees are at least ``percent`` higher.
 
     Fees are recorded by nonce; the tests have one such sender per node.
     """
@@ -187,7 +187,7 @@ class Insist(Fault):
     def __init__(self, percent, **options):
         super().__init__(SEND, **options)
         self.percent = percent
-        self.fees, self.taken = {}, set()
+        self.fees, self.accepted = {}, set()
         self.raised = []
         """Nonces of accepted replacements."""
         self.rejected = []
@@ -196,17 +196,17 @@ class Insist(Fault):
     def answer(self, call, forward):
         raw = bytes.fromhex(call["params"][0][2:])
         nonce, fees, _ = fields_of(raw)
-        if raw in self.taken:
+        if raw in self.accepted:
             return forward(call)
         if nonce in self.fees:
-            wanted = [-(-fee * (100 + self.percent) // 100) for fee in self.fees[nonce]]
-            if any(fee < least for fee, least in zip(fees, wanted, strict=True)):
+            required = [-(-fee * (100 + self.percent) // 100) for fee in self.fees[nonce]]
+            if any(fee < least for fee, least in zip(fees, required, strict=True)):
                 self.rejected.append(nonce)
                 error = {"code": -32000, "message": "replacement transaction underpriced"}
                 return {"jsonrpc": "2.0", "id": call["id"], "error": error}
             self.raised.append(nonce)
         self.fees[nonce] = fees
-        self.taken.add(raw)
+        self.accepted.add(raw)
         return forward(call)
 
 
@@ -224,8 +224,9 @@ def fields_of(raw):
 def calldata_of(call):
     """Return the calldata of the transaction that a call is about."""
     if call["method"] != SEND:
-        asked = call["params"][0]
-        return bytes.fromhex(asked.get("data", asked.get("input", "0x"))[2:])
+        transaction = call["params"][0]
+        data = transaction.get("data", transaction.get("input", "0x"))
+        return bytes.fromhex(data[2:])
     return fields_of(bytes.fromhex(call["params"][0][2:]))[2]
 
 
@@ -243,7 +244,7 @@ class Proxy:
         self.calls = []
         """Methods of the calls, in order."""
         self._http = httpx.Client(timeout=PATIENCE_S)
-        self._server = Patient(("127.0.0.1", port), handler_of(self))
+        self._server = ProxyServer(("127.0.0.1", port), handler_of(self))
         self.url = f"http://127.0.0.1:{self._server.server_port}"
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.01,))
         self._thread.start()
@@ -272,7 +273,7 @@ class Proxy:
         """Answer one call, by the first fault that affects it or by the node."""
         self.calls.append(call["method"])
         for fault in list(self.faults):
-            if fault.concerns(call):
+            if fault.affects(call):
                 return fault.answer(call, self.forward)
         return self.forward(call)
 
@@ -288,17 +289,17 @@ def handler_of(proxy):
         wbufsize = -1  # headers and body leave together
 
         def do_POST(self):
-            asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
             try:
-                many = isinstance(asked, list)
-                answers = [proxy.answer(call) for call in (asked if many else [asked])]
-                self.say(200, json.dumps(answers if many else answers[0]).encode())
+                is_batch = isinstance(request, list)
+                answers = [proxy.answer(call) for call in (request if is_batch else [request])]
+                self.respond(200, json.dumps(answers if is_batch else answers[0]).encode())
             except RawError as error:
-                self.say(*error.args)
+                self.respond(*error.args)
             except (DroppedError, httpx.HTTPError):
                 self.close_connection = True
 
-        def say(self, status, body):
+        def respond(self, status, body):
             """Send an HTTP response, unless the client has disconnected."""
             with contextlib.suppress(OSError):
                 self.send_response(status)
@@ -315,7 +316,7 @@ def handler_of(proxy):
 
 
 @contextlib.contextmanager
-def in_front_of(node):
+def proxy_to(node):
     """Yield a proxy for a node."""
     proxy = Proxy(node.url)
     try:

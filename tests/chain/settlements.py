@@ -8,13 +8,14 @@ from eth_utils import keccak
 from clob.order import Side
 from clob.signing import ZERO_ADDRESS, Domain, SignedOrder, sign
 from clob_server.chain.config import DEVELOPMENT
-from clob_server.chain.eth.exchange_abi import FAILED, SETTLED, SETTLED_BEFORE, order_values
+from clob_server.chain.eth.exchange_abi import FAILED, SETTLED, SETTLED_BEFORE
 from clob_server.chain.eth.rpc import Rpc
 from clob_server.chain.operation_bodies import FillBody, PartyBody, SettleBody
 from clob_server.chain.tx.node import Node
 from clob_server.chain.watcher.failures import Failure, explain_failures
-from tests.chain.people import MAX, UNIT, receipt_of
-from tests.chain.worlds import answer_of, done, split
+from tests.chain.chains import answer_of, done, split
+from tests.chain.signed_fills import order_values
+from tests.chain.wallets import MAX, UNIT, receipt_of
 
 EXCHANGE = DEVELOPMENT.exchange
 DOMAIN = Domain("clob", "1", 31337, EXCHANGE)
@@ -29,8 +30,8 @@ ACCEPTS = bytes.fromhex("63f23a6e6160e01b60005260206000f3")
 _salts = itertools.count(1)
 
 
-def may_settle(user):
-    """Approve everything for the exchange."""
+def approve_exchange(user):
+    """Approve collateral and tokens for the exchange."""
     contracts = user.contracts
     user.call(contracts.collateral, "approve(address,uint256)", EXCHANGE, MAX)
     user.call(contracts.conditional_tokens, "setApprovalForAll(address,bool)", EXCHANGE, True)
@@ -40,25 +41,25 @@ class Makers:
     """A market on a chain and makers with collateral and tokens.
 
     Args:
-        world: the chain.
+        chain: the chain.
         worker: a worker that is ready.
         units: amount of collateral and tokens that the source of the makers' funds gets.
     """
 
-    def __init__(self, world, worker, units=10_000):
-        self.world = world
-        self.condition = world.condition(worker)
-        self._source = world.user(worker, 2 * units)
-        done(worker, next(world.names), split(self._source, self.condition, units * UNIT))
+    def __init__(self, chain, worker, units=10_000):
+        self.chain = chain
+        self.condition = chain.condition(worker)
+        self._source = chain.user(worker, 2 * units)
+        done(worker, next(chain.names), split(self._source, self.condition, units * UNIT))
 
     def maker(self, units=100, *, approved=True):
         """Return a maker with these units of collateral and of both tokens."""
-        user = self.world.user(None, approved=False)
+        user = self.chain.user(None, approved=False)
         self._source.send_collateral(user.address, units * UNIT)
         for token in (self.condition.yes, self.condition.no):
             self._source.send_token(user.address, token, units * UNIT)
         if approved:
-            may_settle(user)
+            approve_exchange(user)
         return user
 
     def buy(self, maker, price=PRICE, size=UNIT, token=None, **more):
@@ -85,12 +86,12 @@ class Makers:
 
     def fill(self, resting, incoming, size=UNIT, price=PRICE):
         """Return a fill of two orders."""
-        return fill_of(self.world, resting, incoming, size, price)
+        return fill_of(self.chain, resting, incoming, size, price)
 
 
-def fill_of(world, resting, incoming, size=UNIT, price=PRICE):
+def fill_of(chain, resting, incoming, size=UNIT, price=PRICE):
     """Return a fill of two orders with a new trade id."""
-    number = int.from_bytes(keccak(text=next(world.names)))
+    number = int.from_bytes(keccak(text=next(chain.names)))
     return FillBody(
         trade_id=str(number), price=price, size=str(size), resting=resting, incoming=incoming
     )
@@ -143,16 +144,16 @@ def party_of(order, wallet=ZERO_ADDRESS, charged=0):
 # ----- settling and its results --------------------------------------------------------------
 
 
-def settle(world, worker, *fills):
+def settle(chain, worker, *fills):
     """Settle fills in one operation and return its transaction hash."""
-    answer = answer_of(worker.do(next(world.names), SettleBody(fills=list(fills))))
+    answer = answer_of(worker.do(next(chain.names), SettleBody(fills=list(fills))))
     assert list(answer) == ["success", "message", "settleTx"]
     return answer["settleTx"]
 
 
-def logs_of(world, hashed):
+def logs_of(chain, hashed):
     """Return the event and its values for each fill of a transaction, by trade id."""
-    receipt = receipt_of(world.node, hashed)
+    receipt = receipt_of(chain.node, hashed)
     assert receipt["status"] == "0x1"
     return {
         str(event.decode(log)[0]): (event, event.decode(log))
@@ -162,47 +163,47 @@ def logs_of(world, hashed):
     }
 
 
-def outcomes(world, hashed, fills):
+def outcomes(chain, hashed, fills):
     """Return the event name of each fill."""
-    said = logs_of(world, hashed)
-    return [said[fill.trade_id][0].name for fill in fills]
+    logs = logs_of(chain, hashed)
+    return [logs[fill.trade_id][0].name for fill in fills]
 
 
-def failures_of(world, hashed, fills):
+def failures_of(chain, hashed, fills):
     """Return the failed fills of a transaction."""
-    said = logs_of(world, hashed)
-    block = int(receipt_of(world.node, hashed)["blockNumber"], 16)
+    logs = logs_of(chain, hashed)
+    block = int(receipt_of(chain.node, hashed)["blockNumber"], 16)
     return [
         Failure(trade_id=int(fill.trade_id), reason=values[1], tx=hashed, block=block)
         for fill in fills
-        for event, values in [said[fill.trade_id]]
+        for event, values in [logs[fill.trade_id]]
         if event is FAILED
     ]
 
 
-def failure_causes(world, hashed, fills):
+def failure_causes(chain, hashed, fills):
     """Return the cause of each failed fill; None for settled fills."""
-    failures = failures_of(world, hashed, fills)
+    failures = failures_of(chain, hashed, fills)
     numbers = [each.trade_id for each in failures]
-    found = dict(zip(numbers, explain(world, failures), strict=True))
-    return [found.get(int(fill.trade_id)) for fill in fills]
+    causes = dict(zip(numbers, explain(chain, failures), strict=True))
+    return [causes.get(int(fill.trade_id)) for fill in fills]
 
 
-def error_and_wallets(world, hashed, fills):
+def error_and_wallets(chain, hashed, fills):
     """Return error name and responsible wallets of each fill; None for settled fills."""
     return [
         cause and (cause.error.partition(":")[0], cause.responsible)
-        for cause in failure_causes(world, hashed, fills)
+        for cause in failure_causes(chain, hashed, fills)
     ]
 
 
-def explain(world, failures):
+def explain(chain, failures):
     """Explain failures with the node's data."""
 
     async def ask():
-        rpc = Rpc(world.node.url)
+        rpc = Rpc(chain.node.url)
         try:
-            node = Node(rpc, world.operator, 31337, 10**12, lambda: None)
+            node = Node(rpc, chain.operator, 31337, 10**12, lambda: None)
             return await explain_failures(node, DEVELOPMENT, failures)
         finally:
             await rpc.close()

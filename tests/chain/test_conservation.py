@@ -13,49 +13,58 @@ from collections import Counter
 import pytest
 
 from clob_server.chain.messages import OperationDone, OperationFailed, OperationRejected
+from tests.chain.chains import (
+    answer_of,
+    chain_behind_proxy,
+    done,
+    faucet,
+    merge,
+    redeem,
+    report,
+    split,
+)
 from tests.chain.nodes import KINDS
-from tests.chain.people import UNIT
-from tests.chain.test_node_faults import QUICK, WRONG
-from tests.chain.worlds import answer_of, behind_a_proxy, done, faucet, merge, redeem, report, split
+from tests.chain.test_node_faults import NODE_FAULTS, QUICK
+from tests.chain.wallets import UNIT
 
 DAYS = int(os.environ.get("CLOB_CHAIN_DAYS", "1"))
 ROUNDS = 8
-SIDE_BY_SIDE = 5
-NUM_PEOPLE, NUM_CONDITIONS = 5, 3
+CONCURRENT = 5
+NUM_USERS, NUM_CONDITIONS = 5, 3
 UNITS = 20
 REJECTIONS = {"INSUFFICIENT_BALANCE", "NOTHING_TO_REDEEM", "CHAIN_UNAVAILABLE", "NOT_APPROVED"}
 
 
 @pytest.fixture(scope="module", params=KINDS)
-def world(request, tmp_path_factory):
-    with behind_a_proxy(request.param, tmp_path_factory.mktemp("conservation")) as world:
-        yield world
+def chain(request, tmp_path_factory):
+    with chain_behind_proxy(request.param, tmp_path_factory.mktemp("conservation")) as chain:
+        yield chain
 
 
 class Day:
     """A randomised day.
 
     Args:
-        world: the chain.
+        chain: the chain.
         worker: prepares users and conditions.
         seed: seed of the random numbers.
     """
 
-    def __init__(self, world, worker, seed):
-        self.world, self.random = world, random.Random(seed)
-        self.people = [world.user(worker, UNITS) for _ in range(NUM_PEOPLE)]
-        self.conditions = [world.condition(worker) for _ in range(NUM_CONDITIONS)]
+    def __init__(self, chain, worker, seed):
+        self.chain, self.random = chain, random.Random(seed)
+        self.users = [chain.user(worker, UNITS) for _ in range(NUM_USERS)]
+        self.conditions = [chain.condition(worker) for _ in range(NUM_CONDITIONS)]
         self.outcomes = {}
-        self.has = Counter({(user.address, None): UNITS * UNIT for user in self.people})
-        """Expected balances by address and token; None is collateral."""
-        self.counted = Counter()
+        self.expected = Counter({(user.address, None): UNITS * UNIT for user in self.users})
+        """Expected balances by address and token; the token None is collateral."""
+        self.num_ends = Counter()
 
     # ----- operations ------------------------------------------------------------------------
 
-    def drawn(self):
+    def random_operation(self):
         """Return a random operation and its expected changes of balances."""
         draw = self.random
-        user, condition = draw.choice(self.people), draw.choice(self.conditions)
+        user, condition = draw.choice(self.users), draw.choice(self.conditions)
         kind = draw.choices(("faucet", "split", "merge", "redeem"), (1, 6, 6, 3))[0]
         if kind == "faucet":
             return faucet(user, UNITS), {(user.address, None): UNITS * UNIT}
@@ -69,63 +78,65 @@ class Day:
         make = merge if kind == "merge" else split
         return make(user, condition, amount), change
 
-    def hand_over(self):
+    def transfer_funds(self):
         """Transfer funds between users while operations are pending."""
-        giver, taker = self.random.sample(self.people, 2)
+        sender, receiver = self.random.sample(self.users, 2)
         condition = self.random.choice(self.conditions)
         token = self.random.choice((None, condition.yes, condition.no))
-        held = self.amount(giver, token)
+        held = self.amount(sender, token)
         amount = self.random.randint(0, held // 2)
-        give = giver.send_collateral if token is None else giver.send_token
-        arguments = (taker.address, amount) if token is None else (taker.address, token, amount)
-        with contextlib.suppress(AssertionError):  # an operation took the funds first
-            give(*arguments)
-            self.has[giver.address, token] -= amount
-            self.has[taker.address, token] += amount
+        transfer = sender.send_collateral if token is None else sender.send_token
+        arguments = (
+            (receiver.address, amount) if token is None else (receiver.address, token, amount)
+        )
+        with contextlib.suppress(AssertionError):  # an operation spent the funds first
+            transfer(*arguments)
+            self.expected[sender.address, token] -= amount
+            self.expected[receiver.address, token] += amount
 
     def amount(self, user, token):
         """Return a balance from the chain."""
         if token is None:
-            return self.world.ledger.collateral(user.address)
-        return self.world.ledger.token(user.address, token)
+            return self.chain.ledger.collateral(user.address)
+        return self.chain.ledger.token(user.address, token)
 
     # ----- a round ---------------------------------------------------------------------------
 
     def round(self):
         """Run operations with faults, and compare balances."""
-        asked = [(next(self.world.names), *self.drawn()) for _ in range(SIDE_BY_SIDE)]
-        wrong, times = self.random.choice(list(WRONG)), self.random.randint(0, 6)
+        operations = [(next(self.chain.names), *self.random_operation()) for _ in range(CONCURRENT)]
+        fault, times = self.random.choice(list(NODE_FAULTS)), self.random.randint(0, 6)
         is_killed = self.random.random() < 0.3
         with contextlib.ExitStack() as stack:
-            worker = stack.enter_context(self.world.worker(**QUICK))
-            for name, body, _ in asked:
+            worker = stack.enter_context(self.chain.worker(**QUICK))
+            for name, body, _ in operations:
                 worker.start(name, body)
-            with self.world.proxy.inject(WRONG[wrong](None, times=times)):
-                self.meanwhile(asked)
+            with self.chain.proxy.inject(NODE_FAULTS[fault](None, times=times)):
+                self.transfer_meanwhile(operations)
                 if is_killed:
                     worker.kill()
-                    worker = stack.enter_context(self.world.starting(**QUICK))
+                    worker = stack.enter_context(self.chain.starting(**QUICK))
                     worker.ready()
-                    for name, body, _ in asked:
+                    for name, body, _ in operations:
                         worker.start(name, body)
-                ends = [worker.end(name) for name, _, _ in asked]
-            for end, (_, body, change) in zip(ends, asked, strict=True):
-                self.take(end, body, change)
-            self.sometimes_resolve(worker)
+                ends = [worker.end(name) for name, _, _ in operations]
+            for end, (_, body, change) in zip(ends, operations, strict=True):
+                self.apply(end, body, change)
+            self.maybe_resolve(worker)
         self.check()
 
-    def meanwhile(self, asked):
+    def transfer_meanwhile(self, operations):
         """Transfer funds, unless a redemption depends on the balances."""
-        if any(change is None for _, _, change in asked):
+        if any(change is None for _, _, change in operations):
             return
         for _ in range(self.random.randrange(3)):
-            self.hand_over()
+            self.transfer_funds()
 
-    def take(self, end, body, change):
+    def apply(self, end, body, change):
         """Apply the reported end of an operation."""
-        self.counted[type(end).__name__] += 1
+        self.num_ends[type(end).__name__] += 1
         if type(end) is OperationDone:
-            self.has.update(self.redeemed(body, end) if change is None else change)
+            self.expected.update(self.redeemed(body, end) if change is None else change)
         elif type(end) is OperationFailed:
             assert end.undone, end
         else:
@@ -137,39 +148,39 @@ class Day:
         [condition] = [each for each in self.conditions if each.id == body.condition_id]
         change = {(body.user, None): int(answer_of(end)["amount"])}
         for token in (condition.yes, condition.no):
-            change[body.user, token] = -self.has[body.user, token]
+            change[body.user, token] = -self.expected[body.user, token]
         winner = condition.yes if self.outcomes[condition.id] == "yes" else condition.no
-        assert change[body.user, None] == self.has[body.user, winner]
+        assert change[body.user, None] == self.expected[body.user, winner]
         return change
 
-    def sometimes_resolve(self, worker):
-        """Resolve a condition at random."""
+    def maybe_resolve(self, worker):
+        """Resolve a random condition in a fifth of the rounds."""
         condition = self.random.choice(self.conditions)
         if self.random.random() < 0.2 and condition.id not in self.outcomes:
             outcome = self.random.choice(("yes", "no"))
-            done(worker, next(self.world.names), report(condition, outcome))
+            done(worker, next(self.chain.names), report(condition, outcome))
             self.outcomes[condition.id] = outcome
 
     def check(self):
         """Compare all balances and check that all tokens are backed."""
         tokens = [token for each in self.conditions for token in (each.yes, each.no)]
-        for user in self.people:
+        for user in self.users:
             for token in (None, *tokens):
-                assert self.amount(user, token) == self.has[user.address, token]
-        self.world.check_conserved()
+                assert self.amount(user, token) == self.expected[user.address, token]
+        self.chain.check_conserved()
 
 
-def live_through(world, seed, rounds):
+def run_day(chain, seed, rounds):
     """Run a day and return the number of operations by result."""
-    with world.worker() as worker:
-        day = Day(world, worker, seed)
+    with chain.worker() as worker:
+        day = Day(chain, worker, seed)
     for _ in range(rounds):
         day.round()
-    return day.counted
+    return day.num_ends
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("seed", range(1, DAYS + 1))
-def test_random_days_conserve_all_balances(world, seed):
+def test_random_days_conserve_all_balances(chain, seed):
     # Many operations are rejected: amounts are random, and the node is often faulty.
-    assert live_through(world, seed, ROUNDS)["OperationDone"] >= ROUNDS // 2
+    assert run_day(chain, seed, ROUNDS)["OperationDone"] >= ROUNDS // 2

@@ -12,18 +12,18 @@ import os
 import msgspec
 import pytest
 
+from tests.chain.chains import Chain, answer_of, hashes_of
 from tests.chain.nodes import KINDS, running, start_devchain, start_node
-from tests.chain.people import UNIT
-from tests.chain.stories import POINTS, STEPS, Before, Stock
+from tests.chain.prepared_operations import POINTS, STEPS, BalancesBefore, OperationPool
+from tests.chain.wallets import UNIT
 from tests.chain.workers import DIED, WorkerDiedError
-from tests.chain.worlds import World, answer_of, hashes_of
 
 EVERY = int(os.environ.get("CLOB_CHAIN_EVERY", "3"))
-PLACES = {
+FAILPOINTS = {
     kind: [f"{kind}:{step}:{point}" for step, point in itertools.product(steps, POINTS)][::EVERY]
     for kind, steps in STEPS.items()
 }
-COMPANY = ("merge", "split", "redeem", "faucet")
+OTHER_KINDS = ("merge", "split", "redeem", "faucet")
 DEPLOYMENT = (
     "conditionalTokensTx",
     "stablecoinTx",
@@ -32,40 +32,40 @@ DEPLOYMENT = (
     "approveCollateralTx",
 )
 TOGETHER = ("stablecoinTx", "approveCollateralTx")
-"""Steps signed together with the previous step."""
+"""Steps that are signed together with the previous step."""
 
 
 @pytest.fixture(scope="module", params=KINDS)
-def world(request, tmp_path_factory):
+def chain(request, tmp_path_factory):
     folder = tmp_path_factory.mktemp("crashes")
     with running(start_node(request.param, folder / "devchain")) as node:
-        world = World(node, folder / "chain")
-        yield world
-        world.check_conserved()
+        chain = Chain(node, folder / "chain")
+        yield chain
+        chain.check_conserved()
 
 
 class Round:
     """Concurrent operations, one of which crashes the worker.
 
     Args:
-        world: the chain.
+        chain: the chain.
         kinds: kinds of the operations.
-        stories: the prepared operations.
+        operations: the prepared operations.
     """
 
-    def __init__(self, world, kinds, stories):
-        self.world, self.kinds = world, kinds
-        self._stories = stories
-        self.named = [(next(world.names), story.body) for story in self._stories]
+    def __init__(self, chain, kinds, operations):
+        self.chain, self.kinds = chain, kinds
+        self._operations = operations
+        self.named = [(next(chain.names), operation.body) for operation in self._operations]
         self._before = None
 
-    def note(self):
-        """Record the balances before."""
-        self._before = Before(self.world, self._stories)
+    def record_balances(self):
+        """Record the balances before the operations."""
+        self._before = BalancesBefore(self.chain, self._operations)
 
     def begin(self, worker):
         """Start all operations."""
-        self.note()
+        self.record_balances()
         for name, body in self.named:
             worker.start(name, body)
 
@@ -74,17 +74,17 @@ class Round:
         ends = [worker.do(name, body) for name, body in self.named]
         hashes = [hashes_of(answer_of(end)) for end in ends]
         assert [len(each) for each in hashes] == [len(STEPS[kind]) for kind in self.kinds]
-        together = list(itertools.chain(*hashes))
-        assert len(set(together)) == len(together)
-        self._before.check_happened(len(together))
-        self.world.check_happened(together)
+        all_hashes = list(itertools.chain(*hashes))
+        assert len(set(all_hashes)) == len(all_hashes)
+        self._before.check_happened(len(all_hashes))
+        self.chain.check_happened(all_hashes)
         assert [worker.do(name, body) for name, body in self.named] == ends
         assert not worker.operations(status="pending")
 
 
-def dies(world, named, place):
+def crashes(chain, named, failpoint):
     """Start or resume operations; return whether the worker crashed at its failpoint."""
-    with world.starting(die=place) as worker, contextlib.suppress(WorkerDiedError):
+    with chain.starting(die=failpoint) as worker, contextlib.suppress(WorkerDiedError):
         worker.ready()
         for name, body in named:
             worker.start(name, body)
@@ -94,93 +94,94 @@ def dies(world, named, place):
     return worker.process.returncode == DIED
 
 
-def in_turn(places):
-    """Order failpoints so that no two consecutive ones are of the same kind."""
-    left = {kind: list(each) for kind, each in places.items()}
+def alternate(failpoints):
+    """Order failpoints so that consecutive ones are of different kinds."""
+    left = {kind: list(each) for kind, each in failpoints.items()}
     kind = None
     while any(left.values()):
         kind = max((each for each in left if each != kind), key=lambda each: len(left[each]))
         yield left[kind].pop(0)
 
 
-def company_of(place, following):
+def concurrent_kinds(failpoint, following):
     """Return kinds that run together: two of the crashing kind and one other."""
-    kind, after = place.partition(":")[0], following.partition(":")[0]
-    return [kind, kind, *[each for each in COMPANY if each not in (kind, after)][:1]]
+    kind, after = failpoint.partition(":")[0], following.partition(":")[0]
+    return [kind, kind, *[each for each in OTHER_KINDS if each not in (kind, after)][:1]]
 
 
-def go_through(world, planned):
+def crash_workers(chain, planned):
     """Crash workers one after the other; each resumes the operations of the previous one.
 
     Args:
-        world: the chain.
+        chain: the chain.
         planned: failpoint and kinds of operations of each worker.
     """
     # Prepared before the first crash, because preparing needs transactions and a worker.
-    stories = iter(Stock(world).take(*itertools.chain(*(kinds for _, kinds in planned))))
+    operations = iter(OperationPool(chain).take(*itertools.chain(*(kinds for _, kinds in planned))))
     rounds = [
-        (place, Round(world, kinds, list(itertools.islice(stories, len(kinds)))))
-        for place, kinds in planned
+        (failpoint, Round(chain, kinds, list(itertools.islice(operations, len(kinds)))))
+        for failpoint, kinds in planned
     ]
-    left = None
-    for place, asked in rounds:
-        with world.worker(die=place) as worker:
-            if left is not None:
-                left.check(worker)
-            asked.begin(worker)
-            assert worker.wait() == DIED, place
-        left = asked
-    with world.worker() as worker:
-        left.check(worker)
+    pending = None
+    for failpoint, current in rounds:
+        with chain.worker(die=failpoint) as worker:
+            if pending is not None:
+                pending.check(worker)
+            current.begin(worker)
+            assert worker.wait() == DIED, failpoint
+        pending = current
+    with chain.worker() as worker:
+        pending.check(worker)
 
 
-def test_operation_survives_a_crash(world):
-    go_through(world, [("merge:noTransferTx:after_insert", ["merge"])])
+def test_operation_survives_a_crash(chain):
+    crash_workers(chain, [("merge:noTransferTx:after_insert", ["merge"])])
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("point", POINTS)
-def test_settlements_survive_a_crash_at_every_point(world, point):
-    go_through(world, [(f"settle:settleTx:{point}", ["settle", "settle", "merge"])])
+def test_settlements_survive_a_crash_at_every_point(chain, point):
+    crash_workers(chain, [(f"settle:settleTx:{point}", ["settle", "settle", "merge"])])
 
 
 @pytest.mark.long
-def test_single_operation_survives_a_crash_at_any_step(world):
-    half = KINDS.index(world.node.kind)  # the other kind of node covers the other half
-    places = {kind: each[half::2] for kind, each in PLACES.items()}
-    go_through(world, [(place, [place.partition(":")[0]]) for place in in_turn(places)])
+def test_single_operation_survives_a_crash_at_any_step(chain):
+    half = KINDS.index(chain.node.kind)  # the other kind of node covers the other half
+    failpoints = {kind: each[half::2] for kind, each in FAILPOINTS.items()}
+    crash_workers(chain, [(each, [each.partition(":")[0]]) for each in alternate(failpoints)])
 
 
 @pytest.mark.long
-def test_concurrent_operations_survive_a_crash_at_any_step(world):
-    places = [*in_turn(PLACES), ""]
-    assert len(places) == 1 + sum(map(len, PLACES.values()))
-    planned = [(place, company_of(place, after)) for place, after in itertools.pairwise(places)]
-    go_through(world, planned)
+def test_concurrent_operations_survive_a_crash_at_any_step(chain):
+    failpoints = [*alternate(FAILPOINTS), ""]
+    assert len(failpoints) == 1 + sum(map(len, FAILPOINTS.values()))
+    pairs = itertools.pairwise(failpoints)
+    planned = [(failpoint, concurrent_kinds(failpoint, after)) for failpoint, after in pairs]
+    crash_workers(chain, planned)
 
 
 @pytest.mark.long
-def test_operation_survives_crashes_at_all_points_in_turn(world):
-    asked = Round(world, ["merge"], Stock(world).take("merge"))
-    asked.note()
-    assert sum(dies(world, asked.named, place) for place in PLACES["merge"]) > 1
-    with world.worker() as worker:
-        asked.check(worker)
+def test_operation_survives_crashes_at_all_points_in_turn(chain):
+    merge = Round(chain, ["merge"], OperationPool(chain).take("merge"))
+    merge.record_balances()
+    assert sum(crashes(chain, merge.named, failpoint) for failpoint in FAILPOINTS["merge"]) > 1
+    with chain.worker() as worker:
+        merge.check(worker)
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("turn", range(len(POINTS)))
 def test_contracts_are_deployed_once_despite_crashes(tmp_path, turn):
     with running(start_devchain(tmp_path / "devchain")) as node:
-        world = World(node, tmp_path / "chain")
+        chain = Chain(node, tmp_path / "chain")
         for number, step in enumerate(DEPLOYMENT):
             point = POINTS[(number + turn) % len(POINTS)]
             if point == "before_insert" and step in TOGETHER:
                 continue
-            assert dies(world, [], f"deploy:{step}:{point}"), (step, point)
-        with world.worker() as worker:
-            assert world.num_sent() == len(DEPLOYMENT)
-            for address in msgspec.structs.astuple(world.contracts):
+            assert crashes(chain, [], f"deploy:{step}:{point}"), (step, point)
+        with chain.worker() as worker:
+            assert chain.num_sent() == len(DEPLOYMENT)
+            for address in msgspec.structs.astuple(chain.contracts):
                 assert len(node.ask("eth_getCode", address, "latest")) > 2
-            user = world.user(worker, 10)
-            assert world.ledger.collateral(user.address) == 10 * UNIT
+            user = chain.user(worker, 10)
+            assert chain.ledger.collateral(user.address) == 10 * UNIT

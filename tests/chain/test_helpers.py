@@ -1,4 +1,4 @@
-"""The tests' own view of balances and logs agrees with the contracts."""
+"""The balances and logs that test helpers read agree with the contracts."""
 
 from eth_abi import encode
 from eth_utils import keccak
@@ -7,8 +7,8 @@ from clob_server.chain.config import DEVELOPMENT
 from clob_server.chain.contracts import artifact
 from clob_server.chain.eth.accounts import ACCOUNTS, OPERATOR
 from clob_server.chain.eth.token_ids import condition_id, token_ids
-from tests.chain.people import MAX, STABLE_UNIT, UNIT, Ledger, Person, User, calldata
-from tests.chain.worlds import Condition, World
+from tests.chain.chains import Chain, Condition
+from tests.chain.wallets import MAX, STABLE_UNIT, UNIT, Ledger, User, Wallet, calldata
 
 ADA, BOB = ACCOUNTS[3:5]
 QUESTION = keccak(text="Will it rain?")
@@ -19,17 +19,17 @@ CREATED = (
 )
 
 
-def deployed(node):
+def deploy_contracts(node):
     """Deploy the contracts at their usual addresses and return the operator."""
-    operator = Person(node, OPERATOR.private_key)
+    operator = Wallet(node, OPERATOR.private_key)
     for name, arguments in CREATED:
         operator.send("", artifact(name).creation + arguments, gas=6_000_000)
-    places = DEVELOPMENT
+    addresses = DEVELOPMENT
     approve = "approve(address,uint256)"
-    operator.call(places.stablecoin, approve, places.collateral, MAX)
-    operator.call(places.collateral, approve, places.conditional_tokens, MAX)
+    operator.call(addresses.stablecoin, approve, addresses.collateral, MAX)
+    operator.call(addresses.collateral, approve, addresses.conditional_tokens, MAX)
     operator.call(
-        places.conditional_tokens,
+        addresses.conditional_tokens,
         "prepareCondition(address,bytes32,uint256)",
         operator.address,
         QUESTION,
@@ -46,8 +46,8 @@ def split_to_operator(operator, condition, amount):
 
 
 def test_balances_and_logs_agree(node, tmp_path):
-    operator = deployed(node)
-    world = World(node, tmp_path)
+    operator = deploy_contracts(node)
+    chain = Chain(node, tmp_path)
     condition = condition_id(OPERATOR.address, QUESTION)
     yes, no = token_ids(DEVELOPMENT.collateral, condition)
     wrap, mint = "wrap(address,uint256)", "mint(address,uint256)"
@@ -57,8 +57,8 @@ def test_balances_and_logs_agree(node, tmp_path):
     split_to_operator(operator, condition, 5 * UNIT)
     move = "safeTransferFrom(address,address,uint256,uint256,bytes)"
     for token in (yes, no):
-        where = DEVELOPMENT.conditional_tokens
-        operator.call(where, move, operator.address, ADA.address, token, 5 * UNIT, b"")
+        contract = DEVELOPMENT.conditional_tokens
+        operator.call(contract, move, operator.address, ADA.address, token, 5 * UNIT, b"")
     ada = User(node, ADA.private_key, DEVELOPMENT, operator.address)
     ada.send_token(BOB.address, yes, 2 * UNIT)
     ada.send_collateral(BOB.address, UNIT)
@@ -66,24 +66,24 @@ def test_balances_and_logs_agree(node, tmp_path):
     assert ledger.token(ADA.address, yes) == 3 * UNIT
     assert ledger.supply(yes) == ledger.supply(no) == 5 * UNIT
     assert ledger.collateral(BOB.address) == UNIT
-    name = Condition(f"0x{QUESTION.hex()}", f"0x{condition.hex()}", yes, no)
-    assert world.holdings([ada], name) == {
+    prepared = Condition(f"0x{QUESTION.hex()}", f"0x{condition.hex()}", yes, no)
+    assert chain.holdings([ada], prepared) == {
         ADA.address: (3 * UNIT, 3 * UNIT, 5 * UNIT),
         OPERATOR.address: (0, 0, 0),
     }
-    world.conditions.append(name)
-    world.check_conserved()
+    chain.conditions.append(prepared)
+    chain.check_conserved()
 
 
 def test_signed_permit_is_accepted_by_the_contract(node):
-    operator = deployed(node)
+    operator = deploy_contracts(node)
     ada = User(node, ADA.private_key, DEVELOPMENT, operator.address)
-    given = ada.permit(7 * UNIT)
+    permit = ada.permit(7 * UNIT)
     signature = "permit(address,address,uint256,uint256,uint8,bytes32,bytes32)"
-    words = (bytes.fromhex(given[name][2:]) for name in ("r", "s"))
-    arguments = (int(given["value"]), int(given["deadline"]), given["v"], *words)
-    place = DEVELOPMENT.collateral
-    operator.call(place, signature, ADA.address, operator.address, *arguments)
+    words = (bytes.fromhex(permit[name][2:]) for name in ("r", "s"))
+    arguments = (int(permit["value"]), int(permit["deadline"]), permit["v"], *words)
+    contract = DEVELOPMENT.collateral
+    operator.call(contract, signature, ADA.address, operator.address, *arguments)
     data = calldata("allowance(address,address)", ADA.address, operator.address)
-    answer = node.ask("eth_call", {"to": place, "data": f"0x{data.hex()}"}, "latest")
+    answer = node.ask("eth_call", {"to": contract, "data": f"0x{data.hex()}"}, "latest")
     assert int(answer, 16) == 7 * UNIT

@@ -1,4 +1,4 @@
-"""A thousand trades, a tenth of them with a failing maker: all others settle."""
+"""Of a thousand trades a tenth has a failing maker; all others settle."""
 
 import itertools
 import random  # noqa: TID251  # the draws of a test, from a seed
@@ -7,8 +7,8 @@ from collections import Counter
 import pytest
 
 from clob_server.chain.operation_bodies import SettleBody
+from tests.chain.chains import Chain, answer_of
 from tests.chain.nodes import KINDS, running, start_node
-from tests.chain.people import BURNS, UNIT
 from tests.chain.settlements import (
     EXCHANGE,
     INVALID,
@@ -16,10 +16,10 @@ from tests.chain.settlements import (
     failure_causes,
     outcomes,
 )
-from tests.chain.worlds import World, answer_of
+from tests.chain.wallets import BURNS, UNIT
 
 NUM_TRADES, BATCH, EVERY = 1_000, 25, 10
-AT_ONCE = 4
+CONCURRENT = 4
 """Number of concurrent transactions."""
 SEED = 8
 SIZES = [UNIT // 10 * number for number in range(1, 6)]
@@ -27,30 +27,30 @@ APPROVE_ALL = "setApprovalForAll(address,bool)"
 
 
 @pytest.fixture(scope="module", params=KINDS)
-def world(request, tmp_path_factory):
+def chain(request, tmp_path_factory):
     folder = tmp_path_factory.mktemp("batches")
     with running(start_node(request.param, folder / "devchain")) as node:
-        world = World(node, folder / "chain")
-        yield world
-        world.check_conserved()
+        chain = Chain(node, folder / "chain")
+        yield chain
+        chain.check_conserved()
 
 
-def failing(world, market):
+def failing_makers(chain, market):
     """Return makers that fail in different ways, with their side and expected error."""
-    revoked, drained, burner, rejecter, unwilling, sold_out = (market.maker() for _ in range(6))
-    place, tokens = world.contracts.collateral, world.contracts.conditional_tokens
-    revoked.call(place, "approve(address,uint256)", EXCHANGE, 0)
-    drained.send_collateral(world.friend.address, 100 * UNIT)
-    burner.set_code(BURNS if world.node.kind == "anvil" else INVALID)
+    revoked, drained, burner, rejecter, unapproved, sold_out = (market.maker() for _ in range(6))
+    collateral, tokens = chain.contracts.collateral, chain.contracts.conditional_tokens
+    revoked.call(collateral, "approve(address,uint256)", EXCHANGE, 0)
+    drained.send_collateral(chain.friend.address, 100 * UNIT)
+    burner.set_code(BURNS if chain.node.kind == "anvil" else INVALID)
     rejecter.set_code(bytes.fromhex("60006000fd"))
-    unwilling.call(tokens, APPROVE_ALL, EXCHANGE, False)
-    sold_out.send_token(world.friend.address, market.condition.yes, 100 * UNIT)
+    unapproved.call(tokens, APPROVE_ALL, EXCHANGE, False)
+    sold_out.send_token(chain.friend.address, market.condition.yes, 100 * UNIT)
     return [
         (revoked, "buys", "ERC20InsufficientAllowance"),
         (drained, "buys", "ERC20InsufficientBalance"),
         (burner, "buys", "TokensNotAccepted"),
         (rejecter, "buys", "TokensNotAccepted"),
-        (unwilling, "sells", "TokensNotApproved"),
+        (unapproved, "sells", "TokensNotApproved"),
         (sold_out, "sells", "InsufficientTokens"),
     ]
 
@@ -81,45 +81,45 @@ class Ledger:
 
 
 @pytest.mark.long
-def test_only_trades_of_failing_makers_fail(world):
+def test_only_trades_of_failing_makers_fail(chain):
     draws = random.Random(SEED)
     ledger = Ledger()
-    with world.worker() as worker:
-        market = Makers(world, worker)
+    with chain.worker() as worker:
+        market = Makers(chain, worker)
         good = [market.maker(500) for _ in range(12)]
-        bad = itertools.cycle(failing(world, market))
-        before = world.holdings(good, market.condition)
-        fills, fates = [], []
+        bad = itertools.cycle(failing_makers(chain, market))
+        before = chain.holdings(good, market.condition)
+        fills, expected = [], []
         for number in range(NUM_TRADES):
             one, other = draws.sample(good, 2)
             size = draws.choice(SIZES)
             if number % EVERY == EVERY // 2:
-                maker, does, name = next(bad)
-                pair = (maker, other) if does == "buys" else (other, maker)
+                maker, role, name = next(bad)
+                pair = (maker, other) if role == "buys" else (other, maker)
                 fills.append(market.trade(*pair, size))
-                fates.append((name, (maker.address,)))
+                expected.append((name, (maker.address,)))
                 continue
             kind = draws.choice(["trade", "trade", "mint"])
             fills.append(getattr(market, kind)(one, other, size))
             getattr(ledger, kind)(one, other, size)
-            fates.append(None)
-        hashes = settled(world, worker, fills)
-        found = [
+            expected.append(None)
+        hashes = settled(chain, worker, fills)
+        results = [
             cause and (cause.error.partition(":")[0], cause.responsible)
             for hashed, batch in zip(hashes, batches(fills), strict=True)
-            for cause in failure_causes(world, hashed, batch)
+            for cause in failure_causes(chain, hashed, batch)
         ]
-    assert Counter(map(str, found)) == Counter(map(str, fates))
-    assert found == fates
-    after = world.holdings(good, market.condition)
+    assert Counter(map(str, results)) == Counter(map(str, expected))
+    assert results == expected
+    after = chain.holdings(good, market.condition)
     for maker in good:
         changes = zip(
             ("cash", "yes", "no"), after[maker.address], before[maker.address], strict=True
         )
-        for asset, now, then in changes:
-            assert now - then == ledger.moved[maker.address, asset]
-    assert world.holdings(good, market.condition)[world.operator] == (0, 0, 0)
-    assert world.ledger.collateral(EXCHANGE) == 0
+        for asset, after_wei, before_wei in changes:
+            assert after_wei - before_wei == ledger.moved[maker.address, asset]
+    assert chain.holdings(good, market.condition)[chain.operator] == (0, 0, 0)
+    assert chain.ledger.collateral(EXCHANGE) == 0
 
 
 def batches(fills):
@@ -127,18 +127,18 @@ def batches(fills):
     return [fills[first : first + BATCH] for first in range(0, len(fills), BATCH)]
 
 
-def settled(world, worker, fills):
+def settled(chain, worker, fills):
     """Settle fills in concurrent transactions; return their hashes in order."""
-    named = [(next(world.names), SettleBody(fills=batch)) for batch in batches(fills)]
+    named = [(next(chain.names), SettleBody(fills=batch)) for batch in batches(fills)]
     hashes = []
-    for first in range(0, len(named), AT_ONCE):
-        group = named[first : first + AT_ONCE]
+    for first in range(0, len(named), CONCURRENT):
+        group = named[first : first + CONCURRENT]
         since = [worker.start(name, body) for name, body in group]
         ends = [worker.end(name, at) for (name, _), at in zip(group, since, strict=True)]
         hashes += [answer_of(end)["settleTx"] for end in ends]
     assert len(set(hashes)) == len(named)
     result = [
-        outcomes(world, hashed, batch)
+        outcomes(chain, hashed, batch)
         for (hashed, batch) in zip(hashes, batches(fills), strict=True)
     ]
     assert not [each for each in itertools.chain(*result) if each == "SettledBefore"]

@@ -48,14 +48,14 @@ class Worker:
     Args:
         folder: folder of its outbox; created if it is missing.
         url: URL of the node.
-        die: failpoint ``kind:step:point``; None for none.
+        die: failpoint ``kind:step:point`` at which it exits, or None.
         settings: fields of its :class:`Config`.
     """
 
     def __init__(self, folder, url, *, die=None, **settings):
         folder.mkdir(parents=True, exist_ok=True)
         self.messages = []
-        """All messages it sent."""
+        """All messages that the worker sent."""
         self._changed = threading.Condition()
         self._requests = itertools.count(1)
         self.process = subprocess.Popen(
@@ -90,11 +90,11 @@ class Worker:
             self.process.stdin.write(encode(message))
             self.process.stdin.flush()
 
-    def wait_for(self, found, since=0):
+    def wait_for(self, matches, since=0):
         """Wait for a message and return it.
 
         Args:
-            found: returns whether a message matches.
+            matches: returns whether a message matches.
             since: number of earlier messages to ignore.
 
         Raises:
@@ -104,7 +104,7 @@ class Worker:
         with self._changed:
             while True:
                 for message in self.messages[since:]:
-                    if found(message):
+                    if matches(message):
                         return message
                 if self.process.returncode is not None:
                     raise WorkerDiedError(self.process.returncode)
@@ -117,9 +117,11 @@ class Worker:
         """Wait until operations can begin."""
         return self.wait_for(lambda message: type(message) is WorkerReady)
 
-    def state(self, found=lambda state: True, since=0):
+    def state(self, matches=lambda state: True, since=0):
         """Wait for a matching state."""
-        return self.wait_for(lambda message: type(message) is WorkerState and found(message), since)
+        return self.wait_for(
+            lambda message: type(message) is WorkerState and matches(message), since
+        )
 
     def last_state(self):
         """Return the last state."""
@@ -167,20 +169,22 @@ class Worker:
 
     def operations(self, status=None, limit=50, before=None):
         """Return operations, newest first."""
-        asked = ListOperations(
+        request = ListOperations(
             request=next(self._requests), status=status, limit=limit, before=before
         )
-        self.send(asked)
+        self.send(request)
         return self.wait_for(
-            lambda message: type(message) is OperationList and message.request == asked.request
+            lambda message: type(message) is OperationList and message.request == request.request
         ).operations
 
     def find_missing(self, names):
         """Return the ids without a pending, done or stuck operation."""
-        asked = FindMissing(request=next(self._requests), ids=names)
-        self.send(asked)
+        request = FindMissing(request=next(self._requests), ids=names)
+        self.send(request)
         return self.wait_for(
-            lambda message: type(message) is MissingOperations and message.request == asked.request
+            lambda message: (
+                type(message) is MissingOperations and message.request == request.request
+            )
         ).ids
 
     # ----- end -------------------------------------------------------------------------------

@@ -39,7 +39,7 @@ from tests.signings import KEYS, address_of
 MARKETS = {"rain": (101, 102), "snow": (201, 202)}
 TOKEN = 10**18
 PATIENCE_S = 60
-GONE = (httpx.HTTPError, websockets.WebSocketException, OSError, EOFError)
+DISCONNECTED = (httpx.HTTPError, websockets.WebSocketException, OSError, EOFError)
 FINISHED_MAX = 50
 BUDGETS = Budgets(
     anonymous_per_minute=100_000, orders_per_minute=100_000, cancels_per_minute=100_000
@@ -48,10 +48,10 @@ DOMAIN = Settings().domain
 MAKERS = [(key, address_of(key)) for key in KEYS]
 
 
-def prepared(folder):
+def prepare_folder(folder):
     """Create a folder whose server prunes finished orders early and has large budgets."""
 
-    async def story():
+    async def write_settings():
         with closing(SqliteLog(folder)) as log:
             engine = Sequencer(log, ServerState(), lambda: 1)
             task = asyncio.create_task(engine.run())
@@ -61,7 +61,7 @@ def prepared(folder):
             engine.stop()
             await task
 
-    asyncio.run(story())
+    asyncio.run(write_settings())
 
 
 def signed_order(rng, nonces):
@@ -77,18 +77,18 @@ def signed_order(rng, nonces):
         salt=rng.getrandbits(128),
         nonce=nonces.get(maker, 0),
     )
-    made = coincurve.PrivateKey(bytes.fromhex(key[2:])).sign_recoverable(
+    signed = coincurve.PrivateKey(bytes.fromhex(key[2:])).sign_recoverable(
         order_hash(order, DOMAIN), hasher=None
     )
-    signature = f"0x{made[:64].hex()}{27 + made[64]:02x}"
+    signature = f"0x{signed[:64].hex()}{27 + signed[64]:02x}"
     order = msgspec.structs.replace(order, signature=signature)
     return order, {**order.to_json(), "marketId": market}
 
 
 class Load:
-    """Clients of a server, each in a thread, until it is gone.
+    """Clients of a server, each in a thread, until the server is gone.
 
-    ``sent`` are all orders that were posted, by hash; ``acked`` the answers, by the same.
+    ``acked`` holds the bodies and responses of accepted orders by order hash.
     """
 
     def __init__(self, live, witness, seed, clients=3):
@@ -97,13 +97,13 @@ class Load:
         self.cancelled, self.messages, self.errors = [], [], []
         self.acked = {}
         work = [lambda n=n: self._trade(n) for n in range(clients)]
-        work += [lambda market=market: self._listen(market) for market in MARKETS]
-        self._threads = [threading.Thread(target=self._until_gone, args=(each,)) for each in work]
+        work += [lambda market=market: self._read_stream(market) for market in MARKETS]
+        self._threads = [threading.Thread(target=self._run_client, args=(each,)) for each in work]
         for thread in self._threads:
             thread.start()
 
     def wait(self, count):
-        """Wait until so many orders were acknowledged."""
+        """Wait until this many orders were acknowledged."""
         deadline = time.monotonic() + PATIENCE_S
         while len(self.acked) < count:
             assert time.monotonic() < deadline
@@ -118,10 +118,10 @@ class Load:
             assert not thread.is_alive()
         assert not self.errors, self.errors[0]
 
-    def _until_gone(self, work):
+    def _run_client(self, work):
         try:
             work()
-        except GONE:
+        except DISCONNECTED:
             pass
         except BaseException as error:
             self.errors.append(error)
@@ -129,15 +129,15 @@ class Load:
     def _trade(self, number):
         rng = random.Random(f"{self._seed} {number}")
         with httpx.Client(base_url=self._live.url, timeout=30) as http:
-            mine = []
+            placed = []
             while not self._stop.is_set():
-                turn = rng.random()
-                if turn < 0.02:
+                draw = rng.random()
+                if draw < 0.02:
                     self._raise_nonce(http, rng.choice(MAKERS))
-                elif turn < 0.25 and mine:
-                    self._cancel(http, mine.pop(rng.randrange(len(mine))))
+                elif draw < 0.25 and placed:
+                    self._cancel(http, placed.pop(rng.randrange(len(placed))))
                 else:
-                    mine.append(self._place(http, rng))
+                    placed.append(self._place(http, rng))
 
     def _place(self, http, rng):
         order, body = signed_order(rng, self._witness.nonces)
@@ -152,8 +152,8 @@ class Load:
             )
         return answer.json().get("orderId"), order.maker
 
-    def _cancel(self, http, mine):
-        order_id, maker = mine
+    def _cancel(self, http, placed):
+        order_id, maker = placed
         if order_id is None:
             return
         answer = http.request("DELETE", f"/api/orders/{order_id}", json={"maker": maker})
@@ -170,7 +170,7 @@ class Load:
         if answer.status_code == 200:
             self._witness.nonces[address] = nonce
 
-    def _listen(self, market):
+    def _read_stream(self, market):
         with connect(self._live.ws_url) as socket:
             socket.send(
                 json.dumps({"type": "subscribe", "channel": "orderbook", "marketId": market})
@@ -186,8 +186,8 @@ class Witness:
         self.folder = folder
         self.sent, self.nonces = {}, {}
         self.placed = {}
-        """By order hash: its command, and the summaries of its trades."""
-        self.events, self.cancels, self.traded = {}, set(), {}
+        """Command and trade summaries by order hash."""
+        self.events, self.cancels, self.trades = {}, set(), {}
         self.exchange = ServerState()
         aside.mkdir()
         self._store = HistoryStore(aside)
@@ -197,13 +197,13 @@ class Witness:
     def close(self):
         self._store.close()
 
-    def look(self):
-        """Take in what is new in the log; what a server would recover must be the same."""
+    def update(self):
+        """Replay the new frames of the log; assert that recovery returns the same state."""
         self._ids = Ids(secret(self.folder, IDS))
         with closing(SqliteLog(self.folder)) as log:
             for frame in log.read(self._seq):
                 self._replica.apply(frame)
-                self._take(commands_of(frame))
+                self._replay(commands_of(frame))
             self._replica.write()
             exchange, hashed, _ = recover(log)
             assert self._replica.at == (log.tail.seq, log.tail.chain_hash, hashed)
@@ -212,7 +212,7 @@ class Witness:
             self.nonces[maker] = exchange.matcher.nonce(maker)
         assert exchange.matcher.state_hash() == self.exchange.matcher.state_hash()
 
-    def _take(self, commands):
+    def _replay(self, commands):
         """Apply the commands of a frame."""
         for command in commands:
             self._seq += 1
@@ -220,7 +220,7 @@ class Witness:
             outcome = outcome_of(self.exchange, command)
             events = outcome if isinstance(outcome, list) else []
             if type(command) is Submit:
-                assert command.order_hash in self.sent, "nobody sent this order"
+                assert command.order_hash in self.sent, "no client sent this order"
                 if events:
                     trades = summaries(events, self._ids, command.now_ms, num_trades)
                     self.placed[command.order_hash] = command, trades
@@ -229,11 +229,11 @@ class Witness:
                 if type(event) is Trade:
                     num_trades += 1
                     name = self._ids.trade(command.now_ms, num_trades)
-                    self.traded.setdefault(event.market, []).append((name, event))
+                    self.trades.setdefault(event.market, []).append((name, event))
                 elif type(event) is OrderRemoved and event.reason == "cancelled":
                     self.cancels.add(event.order_id)
 
-    # ----- what was promised -----------------------------------------------------------------
+    # ----- checks ----------------------------------------------------------------------------
 
     def check(self, load):
         """Compare responses and messages with the log."""
@@ -249,23 +249,23 @@ class Witness:
             self._check_message(message)
 
     def _check_message(self, message):
-        """Find in the log what was shown."""
+        """Compare a message of the stream with the event in the log."""
         kind, seq, data = message["type"], message["seq"], message["data"]
         events = self.events.get(message["marketId"], {})
         if kind == "orderbook":
-            shown = {
+            levels_by_price = {
                 (side, level["price"]): int(level["size"])
                 for side, levels in enumerate((data["bids"], data["asks"]))
                 for level in levels
             }
-            assert shown == book_at(events, seq, message["tokenId"])
+            assert levels_by_price == book_at(events, seq, message["tokenId"])
             return
         event = events[seq]
         assert event.token == message["tokenId"]
         if kind == "trade":
             assert type(event) is Trade
-            told = (event.price, str(event.size), event.buyer, event.seller)
-            assert told == (data["price"], data["size"], data["buyer"], data["seller"])
+            logged = (event.price, str(event.size), event.buyer, event.seller)
+            assert logged == (data["price"], data["size"], data["buyer"], data["seller"])
             assert event.resting_order_id == data["restingOrderId"]
             assert event.incoming_order_id == data["incomingOrderId"]
         elif kind == "order_added":
@@ -277,23 +277,19 @@ class Witness:
             assert event.order_id == data["orderId"]
 
     def check_history(self, *, whole):
-        """Assert that history equals the log, as far as it reaches."""
+        """Assert that history equals the log up to the last command in history."""
         with closing(
             HistoryStore(self.folder)
-        ) as store:  # waits for a follower that is about to end
+        ) as store:  # opening waits for a follower that is exiting
             reached = store.applied
         assert reached.seq <= self._store.applied.seq
         if whole:
             assert reached == self._store.applied
-        ours = self._store_rows(self._store.folder, reached.seq)
-        assert self._store_rows(self.folder, reached.seq) == ours
-
-    def _store_rows(self, folder, up_to):
-        return rows_of(folder, up_to)
+        assert rows_of(self.folder, reached.seq) == rows_of(self._store.folder, reached.seq)
 
 
 def rows_of(folder, up_to=2**62):
-    """Return the rows of a history, as far as a command."""
+    """Return the rows of a history up to a command."""
     import apsw  # noqa: PLC0415
 
     with closing(apsw.Connection(str(folder / "history.db"))) as db:
@@ -306,7 +302,7 @@ def rows_of(folder, up_to=2**62):
 
 
 def book_at(events, seq, token):
-    """Build a book as it was after an event, from events alone: size by side and price."""
+    """Return the size by side and price after an event, built from events only."""
     resting = {}
     for number in range(1, seq + 1):
         event = events[number]
@@ -321,13 +317,13 @@ def book_at(events, seq, token):
         elif type(event) is OrderRemoved:
             del resting[event.order_id]
     book = {}
-    for side, price, left in resting.values():
-        book[side, price] = book.get((side, price), 0) + left
+    for side, price, remaining in resting.values():
+        book[side, price] = book.get((side, price), 0) + remaining
     return book
 
 
-def begun(folder):
-    """Start a server, and do not wait for anything."""
+def start_process(folder):
+    """Start a server process without waiting until it listens."""
     return subprocess.Popen(
         [
             *(sys.executable, "-m", "clob_server", "run", "--port", "0", "--chain", "none"),
@@ -340,20 +336,20 @@ def begun(folder):
 
 
 def follower_of(live):
-    """Find the follower of a server; None where it has none at the moment."""
+    """Return the process id of the follower of a server, or None."""
     listed = subprocess.run(
         ["ps", "--ppid", str(live.process.pid), "-o", "pid=,args="],
         capture_output=True,
         text=True,
         check=False,
     ).stdout
-    found = [line.split()[0] for line in listed.splitlines() if "history.follower" in line]
-    return int(found[0]) if found else None
+    pids = [line.split()[0] for line in listed.splitlines() if "history.follower" in line]
+    return int(pids[0]) if pids else None
 
 
 @contextlib.contextmanager
 def killing(live):
-    """Kill a server at the end, whatever happens."""
+    """Kill a server at the end of the block, also after an error."""
     try:
         yield
     finally:

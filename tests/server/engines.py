@@ -57,11 +57,6 @@ async def working(engine):
         await task
 
 
-def played(story):
-    """Run a coroutine to its end, with a timeout."""
-    asyncio.run(asyncio.wait_for(story, 2 * PATIENCE_S))
-
-
 def record(**fields):
     """Return the signature record of an order."""
     fields = {"signer": "0xA", "salt": "7", "taker": "0x0", "signature_type": 1} | fields
@@ -105,14 +100,14 @@ def logged(log):
 
 def assert_as_logged(engine, log):
     """Assert that replay, recovery and audit of the log equal the state of the sequencer."""
-    again = ServerState()
-    again.replay(command for frame in logged(log) for command in frame)
-    assert again.snapshot() == engine.state.snapshot()
+    replayed = ServerState()
+    replayed.replay(command for frame in logged(log) for command in frame)
+    assert replayed.snapshot() == engine.state.snapshot()
     exchange, hashed, count = recover(log)
     assert exchange.snapshot() == engine.state.snapshot()
     assert (hashed, count) == (engine.event_hash, engine.seq)
-    found, matcher = audit(log), Matcher()
-    for report in (found, verify(data_of(log), matcher)):
+    audited, matcher = audit(log), Matcher()
+    for report in (audited, verify(data_of(log), matcher)):
         assert report.last_seq == report.commands == log.tail.seq == engine.seq
         assert report.event_hash == engine.event_hash
         assert report.state_hash == engine.state.matcher.state_hash()

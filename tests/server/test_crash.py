@@ -1,4 +1,4 @@
-"""A server killed under load keeps every acknowledged command, and shows only logged events.
+"""A server killed under load keeps every acknowledged command and publishes only logged events.
 
 The processes are real, the orders are signed, and ``kill -9`` hits the server under load, during
 its start, during snapshots, and its follower. All servers use the same folder in turn.
@@ -17,12 +17,12 @@ from tests.server.crash import (
     MARKETS,
     Load,
     Witness,
-    begun,
     environment,
     follower_of,
     killing,
-    prepared,
+    prepare_folder,
     rows_of,
+    start_process,
 )
 from tests.server.live import started
 
@@ -34,11 +34,11 @@ ENDINGS = ("kill", "kill", "follower first", "kill", "while it starts", "term")
 def check_served(live, witness, load):
     """Assert that a restarted server serves everything acknowledged before the crash."""
     http = live.http
-    for market in witness.traded:
+    for market in witness.trades:
         answer = http.get(f"/api/markets/{market}/trades", params={"limit": 100})
         assert answer.status_code == 200, answer.text
-        told = [(each["id"], each["seq"]) for each in answer.json()]
-        assert told == [(name, event.seq) for name, event in witness.traded[market][:-101:-1]]
+        served = [(each["id"], each["seq"]) for each in answer.json()]
+        assert served == [(name, event.seq) for name, event in witness.trades[market][:-101:-1]]
         for token in MARKETS[market]:
             check_book(http, witness, market, str(token))
     for body, first in list(load.acked.values())[-20:]:
@@ -62,9 +62,9 @@ def check_book(http, witness, market, token):
     if answer.status_code == 422:
         return  # no order has used the second token yet
     depth = witness.exchange.matcher.depth(market, token)
-    for levels, shown in ((depth.bids, "bids"), (depth.asks, "asks")):
-        told = [(each["price"], each["size"]) for each in answer.json()[shown]]
-        assert told == [(level.price, str(level.size)) for level in levels]
+    for levels, side in ((depth.bids, "bids"), (depth.asks, "asks")):
+        served = [(each["price"], each["size"]) for each in answer.json()[side]]
+        assert served == [(level.price, str(level.size)) for level in levels]
 
 
 def cycle(folder, witness, load, number):
@@ -72,11 +72,11 @@ def cycle(folder, witness, load, number):
     rng = random.Random(f"crash {number}")
     ending = ENDINGS[number % len(ENDINGS)]
     if ending == "while it starts":
-        process = begun(folder)
-        time.sleep(rng.uniform(0.05, 0.8))  # at any point of the start: no assertion depends on it
+        process = start_process(folder)
+        time.sleep(rng.uniform(0.05, 0.8))  # any point of the start; no assertion depends on it
         process.kill()
         process.wait()
-        witness.look()
+        witness.update()
         return load
     live = started(folder, **SETTINGS)
     with killing(live):
@@ -94,7 +94,7 @@ def cycle(folder, witness, load, number):
         else:
             live.kill()
         load.end()
-    witness.look()
+    witness.update()
     witness.check(load)
     witness.check_history(whole=ending == "term")
     return load
@@ -103,7 +103,7 @@ def cycle(folder, witness, load, number):
 def crashes(tmp_path, cycles):
     """Run and crash servers on one folder, then check everything."""
     folder = tmp_path / "data"
-    prepared(folder)
+    prepare_folder(folder)
     witness = Witness(folder, tmp_path / "aside")
     load = None
     for number in range(cycles):
@@ -112,7 +112,7 @@ def crashes(tmp_path, cycles):
     with killing(live):
         check_served(live, witness, load)
         assert live.stop() == 0
-    witness.look()
+    witness.update()
     witness.check_history(whole=True)
     audited = subprocess.run(
         [sys.executable, "-m", "clob_server", "verify", str(folder)],
@@ -130,7 +130,7 @@ def crashes(tmp_path, cycles):
 def test_acknowledged_commands_survive_a_few_crashes(tmp_path):
     witness = crashes(tmp_path, 4)
     assert len(witness.placed) >= 30
-    assert witness.traded
+    assert witness.trades
 
 
 @pytest.mark.long

@@ -13,44 +13,25 @@ from importlib import import_module
 from types import ModuleType
 from typing import Any, Final
 
-NAME: Final = "eth.precompiles.bls12_381"
+CURVE: Final = "eth.precompiles.bls12_381"
 """The module that loads on first use."""
-CONTRACTS: Final = (
-    "bls12_g1_add",
-    "bls12_g1_msm",
-    "bls12_map_fp_to_g1",
-    "bls12_g2_add",
-    "bls12_g2_msm",
-    "bls12_map_fp2_to_g2",
-    "bls12_pairing_check",
-)
-"""The names that py-evm imports from it."""
+PREFIX: Final = "bls12_"
+"""Beginning of the names that py-evm imports from it."""
 
 
 class LazyModule(ModuleType):
-    """Placeholder of the module until it is needed."""
+    """Placeholder of a module, replaced when one of its contracts is first called."""
 
     def __getattr__(self, name: str) -> Callable[[Any], Any]:
-        if name not in CONTRACTS:
+        if not name.startswith(PREFIX):
             raise AttributeError(name)
 
         def contract(computation: Any) -> Any:
-            return loaded(name)(computation)
+            if sys.modules.get(CURVE) is self:
+                del sys.modules[CURVE]
+            return getattr(import_module(CURVE), name)(computation)
 
         return contract
 
 
-def loaded(name: str) -> Callable[[Any], Any]:
-    """Load one of the contracts; the first call takes half a second."""
-    if isinstance(sys.modules.get(NAME), LazyModule):
-        del sys.modules[NAME]
-    function: Callable[[Any], Any] = getattr(import_module(NAME), name)
-    return function
-
-
-def install_placeholder() -> None:
-    """Install the placeholder, unless the module is loaded already."""
-    sys.modules.setdefault(NAME, LazyModule(NAME))
-
-
-install_placeholder()
+sys.modules.setdefault(CURVE, LazyModule(CURVE))

@@ -3,6 +3,7 @@
 import argparse
 import sys
 from collections.abc import Sequence
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
@@ -14,7 +15,6 @@ CHAIN_ID: Final = 31337
 CHAIN_ID_END: Final = 2**53
 """First invalid chain id: JSON numbers are exact below it."""
 PORT_END: Final = 2**16
-"""First invalid port."""
 UNUSABLE: Final = 2
 """Exit code if the chain cannot start."""
 MISSING: Final = "the development chain needs py-evm: pip install 'clob[devchain]'"
@@ -22,10 +22,7 @@ MISSING: Final = "the development chain needs py-evm: pip install 'clob[devchain
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command.
-
-    Args:
-        argv: the arguments after the command name; None means ``sys.argv``.
+    """Run the command with the arguments after its name; None means ``sys.argv``.
 
     Returns:
         0 after a clean stop, 2 if the chain could not start.
@@ -39,12 +36,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     from clob_server.chain.devchain.node import NoStartError, run  # noqa: PLC0415
 
     try:
-        run(
-            arguments.folder,
-            port=arguments.port,
-            chain_id=arguments.chain_id,
-            with_parent=arguments.with_parent,
-        )
+        run(**vars(arguments))
     except NoStartError as error:
         sys.stderr.write(f"clob-devchain: {error}\n")
         return UNUSABLE
@@ -59,18 +51,16 @@ def parser() -> argparse.ArgumentParser:
         "transaction and stores everything in a folder.",
         epilog="Exit code: 0 after a clean stop, 2 the chain could not start.",
     )
-    described.add_argument(
-        "folder", type=Path, metavar="FOLDER", help="the data folder of the chain"
-    )
+    described.add_argument("folder", type=Path, metavar="FOLDER", help="the chain's data folder")
     described.add_argument(
         "--port",
-        type=port,
+        type=partial(number, 0, PORT_END),
         default=PORT,
         help="the port; 0 for any free port (default: %(default)s)",
     )
     described.add_argument(
         "--chain-id",
-        type=chain_id,
+        type=partial(number, 1, CHAIN_ID_END),
         default=CHAIN_ID,
         metavar="ID",
         help="the chain id of transactions (default: %(default)s)",
@@ -81,17 +71,7 @@ def parser() -> argparse.ArgumentParser:
     return described
 
 
-def port(text: str) -> int:
-    """Parse a port."""
-    return number(text, 0, PORT_END)
-
-
-def chain_id(text: str) -> int:
-    """Parse a chain id."""
-    return number(text, 1, CHAIN_ID_END)
-
-
-def number(text: str, first: int, end: int) -> int:
+def number(first: int, end: int, text: str) -> int:
     """Parse a number in a range."""
     if text.isascii() and text.isdigit() and first <= (value := int(text)) < end:
         return value

@@ -31,11 +31,7 @@ BUMP_PERCENT: Final = 10
 
 
 class Queue:
-    """Transactions that wait for earlier nonces, by sender and nonce.
-
-    Args:
-        store: changes become durable with its next commit.
-    """
+    """Transactions that wait for earlier nonces; changes are durable with the next commit."""
 
     def __init__(self, store: ChainStore) -> None:
         self._store: Final = store
@@ -49,11 +45,7 @@ class Queue:
         return self._store.row("SELECT 1 FROM queue WHERE sender=?", sender) is not None
 
     def put(self, transaction: SignedTransactionAPI, gap: int) -> None:
-        """Queue a transaction.
-
-        Args:
-            transaction: a checked transaction.
-            gap: the number of missing nonces before it.
+        """Queue a checked transaction, before which ``gap`` nonces are missing.
 
         Raises:
             RequestError: it is queued already, too many are queued, or it pays too little to
@@ -62,21 +54,16 @@ class Queue:
         sender, nonce = transaction.sender, transaction.nonce
         if gap > GAP_MAX:
             raise RequestError(f"nonce too high: next nonce {nonce - gap}, tx nonce {nonce}")
-        other = self._at(sender, nonce)
+        other = self.at(sender, nonce)
         if other is not None:
             check_replaces(transaction, other)
             self.drop(sender, nonce)
         ((waiting,),) = self._store.rows("SELECT count(*) FROM queue WHERE sender=?", sender)
         if other is None and waiting >= QUEUE_MAX:
-            raise RequestError(
-                f"too many queued transactions of 0x{sender.hex()}: the limit is {QUEUE_MAX}"
-            )
+            text = f"too many queued transactions of 0x{sender.hex()}: the limit is {QUEUE_MAX}"
+            raise RequestError(text)
         row = sender, nonce, transaction.hash, transaction.encode()
         self._store.add("INSERT INTO queue VALUES(?, ?, ?, ?)", *row)
-
-    def take(self, sender: bytes, nonce: int) -> SignedTransactionAPI | None:
-        """Return the queued transaction for a sender's next nonce."""
-        return self._at(sender, nonce)
 
     def drop(self, sender: bytes, nonce: int) -> None:
         """Remove a transaction, if queued."""
@@ -87,7 +74,7 @@ class Queue:
         row = self._store.row("SELECT raw FROM queue WHERE hash=?", transaction_hash)
         return None if row is None else decode(row[0])
 
-    def _at(self, sender: bytes, nonce: int) -> SignedTransactionAPI | None:
+    def at(self, sender: bytes, nonce: int) -> SignedTransactionAPI | None:
         """Return the queued transaction with a nonce."""
         query = "SELECT raw FROM queue WHERE sender=? AND nonce=?"
         row = self._store.row(query, sender, nonce)
@@ -112,9 +99,6 @@ STATES_MAX: Final = 8
 """Cached block states."""
 TOPICS_MAX: Final = 4
 """Topics per log, at most."""
-_BLOCK: Final = "INSERT INTO blocks VALUES(?, ?, ?)"
-_TRANSACTION: Final = "INSERT INTO transactions VALUES(?, ?, ?, ?)"
-_LOG: Final = "INSERT INTO logs VALUES(?, ?, ?, ?, ?, ?, ?, ?)"
 _FACT: Final = "INSERT OR REPLACE INTO facts VALUES(?, ?)"
 
 
@@ -132,9 +116,7 @@ class DevelopmentChain:
 
     def __init__(self, store: ChainStore, chain_id: int, clock_s: Callable[[], int]) -> None:
         self.store: Final[ChainStore] = store
-        """The database."""
         self.chain_id: Final[int] = chain_id
-        """The chain id of transactions."""
         self._clock_s = clock_s
         self._next_s: int | None = None
         self._next: BlockHeaderAPI | None = None
@@ -144,7 +126,7 @@ class DevelopmentChain:
             raise StoreError(f"the stored chain has id {kept}; expected {chain_id}")
         self._offset_s = self._fact(OFFSET_S, 0)
         self._evm: Chain = open_evm(store, chain_id, clock_s())
-        self._queue = Queue(store)
+        self.queue: Final = Queue(store)
         try:
             self._head = self._evm.get_canonical_head()
             self._begin()
@@ -163,12 +145,11 @@ class DevelopmentChain:
             self._keep(self._evm.get_block_by_header(self._head), [])
         ((newest,),) = self.store.rows("SELECT max(number) FROM blocks")
         if newest != self._head.block_number:
-            raise StoreError(
-                f"the stored chain is damaged: its head is block {self._head.block_number}, "
-                f"its newest row is block {newest}"
-            )
+            head = self._head.block_number
+            blocks = f"its head is block {head}, its newest row is block {newest}"
+            raise StoreError(f"the stored chain is damaged: {blocks}")
         self.state_at(self._head).get_balance(self._head.coinbase)
-        for sender in self._queue.senders():
+        for sender in self.queue.senders():
             self._mine_queued(sender)
 
     # ----- reads -----------------------------------------------------------------------------
@@ -182,10 +163,20 @@ class DevelopmentChain:
         """Return the header of a block mined now."""
         time_s = self._time_s()
         if self._next is None or self._next.timestamp != time_s:
-            self._next = self._evm.create_header_from_parent(
-                self._head, timestamp=time_s, **CONSTANT
-            )
+            create = self._evm.create_header_from_parent
+            self._next = create(self._head, timestamp=time_s, **CONSTANT)
         return self._next
+
+    def number_of(self, block_hash: bytes) -> int:
+        """Return the number of a block.
+
+        Raises:
+            RequestError: unknown block.
+        """
+        row = self.store.row("SELECT number FROM blocks WHERE hash=?", block_hash)
+        if row is None:
+            raise RequestError("unknown block")
+        return int(row[0])
 
     def header(self, number: int) -> BlockHeaderAPI:
         """Return the header of a block.
@@ -198,9 +189,8 @@ class DevelopmentChain:
         try:
             return self._evm.get_canonical_block_header_by_number(number)  # type: ignore[arg-type]
         except HeaderNotFound:
-            raise invalid(
-                f"unknown block {number}; the newest is {self._head.block_number}"
-            ) from None
+            text = f"unknown block {number}; the newest is {self._head.block_number}"
+            raise invalid(text) from None
 
     def state_at(self, header: BlockHeaderAPI) -> StateAPI:
         """Return the state after a block, or of the next block.
@@ -220,22 +210,12 @@ class DevelopmentChain:
         self._states.clear()
         self.store.forget()
 
-    def queued(self, transaction_hash: bytes) -> SignedTransactionAPI | None:
-        """Return a queued transaction."""
-        return self._queue.find(transaction_hash)
-
     # ----- mining ----------------------------------------------------------------------------
 
     def send(self, raw: bytes) -> bytes:
-        """Mine a signed transaction and those queued behind it.
+        """Mine a signed transaction and those queued behind it, and return its hash.
 
-        A transaction whose nonce is too high is queued.
-
-        Args:
-            raw: the signed bytes.
-
-        Returns:
-            The hash; the transaction is durable.
+        A transaction whose nonce is too high is queued. It is durable in both cases.
 
         Raises:
             RequestError: it cannot be mined; nothing changed.
@@ -244,7 +224,7 @@ class DevelopmentChain:
         transaction = check(raw, vm.get_header(), vm.state, self.chain_id)
         gap = transaction.nonce - vm.state.get_nonce(transaction.sender)
         if gap:
-            self._queue.put(transaction, gap)
+            self.queue.put(transaction, gap)
             self.store.commit()
         else:
             self._mine(vm, [transaction])
@@ -257,17 +237,17 @@ class DevelopmentChain:
 
     def _mine_queued(self, sender: bytes) -> None:
         """Mine queued transactions that are next; drop those that are invalid."""
-        while self._queue.has(sender):
+        while self.queue.has(sender):
             vm = self._evm.get_vm(self.next_header())
             nonce = vm.state.get_nonce(cast(Address, sender))
-            waiting = self._queue.take(sender, nonce)
+            waiting = self.queue.at(sender, nonce)
             if waiting is None:
                 return
             try:
                 check(waiting.encode(), vm.get_header(), vm.state, self.chain_id)
                 self._mine(vm, [waiting])
             except RequestError:
-                self._queue.drop(sender, nonce)
+                self.queue.drop(sender, nonce)
                 self.store.commit()
 
     def _mine(self, vm: VirtualMachineAPI, transactions: Sequence[SignedTransactionAPI]) -> None:
@@ -280,13 +260,12 @@ class DevelopmentChain:
             filled, receipts, _ = vm.apply_all_transactions(transactions, header)
         except ValidationError as error:
             raise RequestError(str(error)) from error
-        block = vm.set_block_transactions_and_withdrawals(
-            vm.get_block(), filled, transactions, receipts
-        )
+        build = vm.set_block_transactions_and_withdrawals
+        block = build(vm.get_block(), filled, transactions, receipts)
         block = vm.finalize_block(block).block
         self._evm.chaindb.persist_block(block)
         for each in transactions:
-            self._queue.drop(each.sender, each.nonce)
+            self.queue.drop(each.sender, each.nonce)
         self._keep_time(header.timestamp)
         self._keep(block, receipts)
 
@@ -294,13 +273,14 @@ class DevelopmentChain:
         """Store a block with its transactions and logs in one database transaction."""
         add, encode = self.store.add, msgspec.json.encode
         number = block.number
-        add(_BLOCK, number, block.hash, encode(block_record(block)))
+        add("INSERT INTO blocks VALUES(?, ?, ?)", number, block.hash, encode(block_record(block)))
         for index, receipt in enumerate(receipt_records(block, receipts)):
             transaction = block.transactions[index]
-            mined = mined_record(transaction, block, index)
-            add(_TRANSACTION, transaction.hash, number, encode(mined), encode(receipt))
+            bodies = encode(mined_record(transaction, block, index)), encode(receipt)
+            query = "INSERT INTO transactions VALUES(?, ?, ?, ?)"
+            add(query, transaction.hash, number, *bodies)
             for log in receipt["logs"]:
-                add(_LOG, number, *_log_row(log))
+                add("INSERT INTO logs VALUES(?, ?, ?, ?, ?, ?, ?, ?)", number, *_log_row(log))
         self.store.commit()
         self.forget()
         self._head = block.header
@@ -337,9 +317,8 @@ class DevelopmentChain:
             RequestError: the time is not after the newest block.
         """
         if time_s <= self._head.timestamp:
-            raise invalid(
-                f"timestamp {time_s} must be after that of the newest block, {self._head.timestamp}"
-            )
+            newest = f"that of the newest block, {self._head.timestamp}"
+            raise invalid(f"timestamp {time_s} must be after {newest}")
         self._next_s = time_s
 
 

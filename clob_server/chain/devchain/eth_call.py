@@ -31,28 +31,20 @@ CLOSE_ENOUGH: Final = 66
 class UnsignedCall(msgspec.Struct, frozen=True):
     """A transaction without a signature."""
 
-    sender: bytes
-    """The sender."""
-    to: bytes
+    sender: Address
+    to: Address
     """The recipient; empty to create a contract."""
     gas: int
     """Gas limit."""
     gas_price_wei: int
-    """Gas price."""
     value_wei: int
-    """Value sent."""
     data: bytes
     """Call data, or initialisation code of a contract."""
-    access_list: tuple[tuple[bytes, tuple[int, ...]], ...] = ()
-    """Access list."""
+    access_list: tuple[tuple[Address, tuple[int, ...]], ...] = ()
 
 
 def call(state: StateAPI, wanted: UnsignedCall) -> bytes:
-    """Return the output of a call.
-
-    Args:
-        state: the state; restored afterwards.
-        wanted: the call.
+    """Return the output of a call; the state is restored afterwards.
 
     Raises:
         RequestError: the contract reverted or the call failed.
@@ -79,7 +71,7 @@ def estimate_gas(state: StateAPI, wanted: UnsignedCall) -> int:
     computation, used = attempt(state, wanted, wanted.gas)
     raise_failure(computation, wanted.gas)
     need = used
-    if not wanted.to or state.get_code(cast(Address, wanted.to)):
+    if not wanted.to or state.get_code(wanted.to):
         need += SPARE_GAS
     for _ in range(depth_of(computation)):
         need = need * WHOLE // PASSED_ON + 1
@@ -130,11 +122,9 @@ def attempt(state: StateAPI, wanted: UnsignedCall, gas: int) -> tuple[Computatio
         RequestError: the sender lacks the value, or the gas is below the intrinsic gas.
     """
     transaction = as_transaction(wanted, gas)
-    if state.get_balance(cast(Address, wanted.sender)) < wanted.value_wei:
-        raise RequestError(
-            f"insufficient funds for transfer: address 0x{wanted.sender.hex()} "
-            f"does not have {wanted.value_wei} wei"
-        )
+    if state.get_balance(wanted.sender) < wanted.value_wei:
+        funds = f"address 0x{wanted.sender.hex()} does not have {wanted.value_wei} wei"
+        raise RequestError(f"insufficient funds for transfer: {funds}")
     if gas < transaction.intrinsic_gas:
         raise RequestError(f"intrinsic gas too low: have {gas}, want {transaction.intrinsic_gas}")
     executor = PragueTransactionExecutor(state)
@@ -156,13 +146,12 @@ def as_transaction(wanted: UnsignedCall, gas: int) -> SignedTransactionAPI:
         max_priority_fee_per_gas=0,
         max_fee_per_gas=0,
         gas=gas,
-        to=cast(Address, wanted.to),
+        to=wanted.to,
         value=wanted.value_wei,
         data=wanted.data,
-        access_list=[(cast(Address, each), slots) for each, slots in wanted.access_list],
+        access_list=wanted.access_list,
     )
-    spoofed = SpoofTransaction(unsigned, from_=wanted.sender)
-    return cast(SignedTransactionAPI, spoofed)
+    return cast(SignedTransactionAPI, SpoofTransaction(unsigned, from_=wanted.sender))
 
 
 def raise_failure(computation: ComputationAPI, gas: int) -> None:

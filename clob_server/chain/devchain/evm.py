@@ -13,12 +13,15 @@ from eth.abc import (
     VirtualMachineAPI,
 )
 from eth.chains.base import Chain
+from eth.constants import GAS_TX
 from eth.exceptions import UnrecognizedTransactionType
 from eth.typing import AccountState
 from eth.vm.forks.prague import PragueVM
 from eth.vm.forks.prague.computation import PragueComputation
+from eth.vm.forks.prague.constants import TOTAL_COST_FLOOR_PER_TOKEN
 from eth.vm.forks.prague.state import PragueState
 from eth.vm.forks.prague.transactions import PragueTransactionBuilder
+from eth.vm.forks.shanghai.constants import MAX_INITCODE_SIZE
 from eth_hash.auto import keccak
 from eth_keys.exceptions import BadSignature
 from eth_typing import BlockNumber
@@ -28,7 +31,7 @@ from clob.signing import keccak256
 from clob_server.chain.devchain.errors import RequestError, invalid
 from clob_server.chain.devchain.interpreter import run
 from clob_server.chain.devchain.state import ChainStore
-from clob_server.chain.devchain.views import kind_of
+from clob_server.chain.devchain.views import base_fee_of, kind_of
 from clob_server.chain.eth.accounts import ACCOUNTS, GENESIS_WEI
 
 GAS_LIMIT: Final = 30_000_000
@@ -39,6 +42,8 @@ TIP_WEI: Final = 10**9
 """Suggested priority fee."""
 BLOB_TYPE: Final = 3
 """Type of blob transactions, which are rejected."""
+TOKENS_PER_BYTE: Final = 4
+"""Data tokens of a non-zero byte; a zero byte is one token."""
 CONSTANT: Final[dict[str, Any]] = {
     "gas_limit": GAS_LIMIT,
     "parent_beacon_block_root": bytes(32),
@@ -106,37 +111,14 @@ class DevelopmentEvm(Chain):
 
 
 def open_evm(store: ChainStore, chain_id: int, now_s: int) -> Chain:
-    """Open the chain of a store, or create it.
-
-    Args:
-        store: the database.
-        chain_id: the chain id of transactions.
-        now_s: Unix seconds of a new first block.
-    """
+    """Open the chain of a store, or create it with a first block at ``now_s``."""
     kind = DevelopmentEvm.configure(f"Chain{chain_id}", chain_id=chain_id)
     if store.row("SELECT 1 FROM blocks WHERE number=0") is not None:
         return cast(Chain, kind(store))
-    state = {
-        bytes.fromhex(each.address[2:]): {
-            "balance": GENESIS_WEI,
-            "nonce": 0,
-            "code": b"",
-            "storage": {},
-        }
-        for each in ACCOUNTS
-    }
+    rich = {"balance": GENESIS_WEI, "nonce": 0, "code": b"", "storage": {}}
+    state = {bytes.fromhex(each.address[2:]): rich for each in ACCOUNTS}
     first = {"timestamp": now_s, "base_fee_per_gas": BASE_FEE_WEI, "difficulty": 0, **CONSTANT}
     return cast(Chain, kind.from_genesis(store, first, cast(AccountState, state)))
-
-
-TRANSACTION_GAS: Final = 21_000
-"""Gas of the smallest transaction."""
-FLOOR_GAS_PER_TOKEN: Final = 10
-"""Minimum gas per data token (EIP-7623); a zero byte is one token."""
-TOKENS_PER_BYTE: Final = 4
-"""Tokens of a non-zero byte."""
-CREATION_BYTES_MAX: Final = 49_152
-"""Longest initialisation code (EIP-3860)."""
 
 
 def decode(raw: bytes) -> SignedTransactionAPI:
@@ -174,9 +156,8 @@ def check(
     """
     transaction = decode(raw)
     if transaction.chain_id not in (None, chain_id):
-        raise RequestError(
-            f"invalid chain id for signer: have {transaction.chain_id} want {chain_id}"
-        )
+        ids = f"have {transaction.chain_id} want {chain_id}"
+        raise RequestError(f"invalid chain id for signer: {ids}")
     check_gas(transaction, header)
     check_fees(transaction, header)
     check_sender(transaction, state)
@@ -184,9 +165,9 @@ def check(
 
 
 def floor_gas(data: bytes) -> int:
-    """Return the minimum gas of a transaction with this data."""
-    tokens = TOKENS_PER_BYTE * len(data) - (TOKENS_PER_BYTE - 1) * data.count(0)
-    return TRANSACTION_GAS + FLOOR_GAS_PER_TOKEN * tokens
+    """Return the minimum gas of a transaction with this data (EIP-7623)."""
+    tokens = data.count(0) + TOKENS_PER_BYTE * (len(data) - data.count(0))
+    return GAS_TX + TOTAL_COST_FLOOR_PER_TOKEN * tokens
 
 
 def check_gas(transaction: SignedTransactionAPI, header: BlockHeaderAPI) -> None:
@@ -198,26 +179,21 @@ def check_gas(transaction: SignedTransactionAPI, header: BlockHeaderAPI) -> None
         raise RequestError(f"intrinsic gas too low: have {gas}, want {transaction.intrinsic_gas}")
     if gas < (floor := floor_gas(transaction.data)):
         raise RequestError(f"insufficient gas for floor data gas cost: have {gas}, want {floor}")
-    if not transaction.to and len(transaction.data) > CREATION_BYTES_MAX:
-        raise RequestError(
-            f"max initcode size exceeded: code size {len(transaction.data)}, "
-            f"limit {CREATION_BYTES_MAX}"
-        )
+    if not transaction.to and (length := len(transaction.data)) > MAX_INITCODE_SIZE:
+        size = f"code size {length}, limit {MAX_INITCODE_SIZE}"
+        raise RequestError(f"max initcode size exceeded: {size}")
 
 
 def check_fees(transaction: SignedTransactionAPI, header: BlockHeaderAPI) -> None:
     """Reject inconsistent fees and fees below the base fee."""
     fee, tip = transaction.max_fee_per_gas, transaction.max_priority_fee_per_gas
-    base_fee = getattr(header, "base_fee_per_gas", 0)
+    base_fee = base_fee_of(header)
     if tip > fee:
-        raise RequestError(
-            "max priority fee per gas higher than max fee per gas: "
-            f"maxPriorityFeePerGas: {tip}, maxFeePerGas: {fee}"
-        )
+        fees = f"maxPriorityFeePerGas: {tip}, maxFeePerGas: {fee}"
+        raise RequestError(f"max priority fee per gas higher than max fee per gas: {fees}")
     if fee < base_fee:
-        raise RequestError(
-            f"max fee per gas less than block base fee: maxFeePerGas: {fee}, baseFee: {base_fee}"
-        )
+        fees = f"maxFeePerGas: {fee}, baseFee: {base_fee}"
+        raise RequestError(f"max fee per gas less than block base fee: {fees}")
 
 
 def check_sender(transaction: SignedTransactionAPI, state: StateAPI) -> None:
@@ -229,7 +205,5 @@ def check_sender(transaction: SignedTransactionAPI, state: StateAPI) -> None:
     balance_wei = state.get_balance(sender)
     want_wei = transaction.gas * transaction.max_fee_per_gas + transaction.value
     if balance_wei < want_wei:
-        raise RequestError(
-            f"insufficient funds for gas * price + value: address 0x{sender.hex()} "
-            f"have {balance_wei} want {want_wei}"
-        )
+        funds = f"address 0x{sender.hex()} have {balance_wei} want {want_wei}"
+        raise RequestError(f"insufficient funds for gas * price + value: {funds}")

@@ -7,6 +7,7 @@ import msgspec
 from clob_server.chain.devchain.chain import DevelopmentChain
 from clob_server.chain.devchain.errors import invalid
 from clob_server.chain.devchain.params import block_named, shown, whole_number
+from clob_server.chain.devchain.views import base_fee_of
 
 HISTORY_MAX: Final = 1024
 """Blocks per response, at most."""
@@ -33,7 +34,7 @@ class _Receipt(msgspec.Struct, rename="camel"):
 def fee_history(
     chain: DevelopmentChain, count: object, newest: object, percentiles: object
 ) -> dict[str, Any]:
-    """Return fees of the last blocks.
+    """Return base fees, gas used and tips of ``count`` blocks up to ``newest``.
 
     Args:
         chain: the chain.
@@ -52,10 +53,9 @@ def fee_history(
     rows = chain.store.rows(query, first, last)
     blocks = [msgspec.json.decode(row[0], type=_Fees) for row in rows]
     after = chain.next_header() if last == chain.head.block_number else chain.header(last + 1)
-    base_fees = [each.base_fee_per_gas for each in blocks]
     result: dict[str, Any] = {
         "oldestBlock": hex(first),
-        "baseFeePerGas": [*base_fees, hex(getattr(after, "base_fee_per_gas", 0))],
+        "baseFeePerGas": [*(each.base_fee_per_gas for each in blocks), hex(base_fee_of(after))],
         "gasUsedRatio": [int(each.gas_used, 16) / int(each.gas_limit, 16) for each in blocks],
         "baseFeePerBlobGas": [hex(1)] * (len(blocks) + 1),
         "blobGasUsedRatio": [0] * len(blocks),
@@ -73,18 +73,15 @@ def read_percentiles(given: object) -> list[float]:
         values: list[float] = given  # type: ignore[assignment]
         if values == sorted(values):
             return values
-    raise invalid(
-        f"rewardPercentiles: expected ascending numbers from 0 to 100; got {shown(given)}"
-    )
+    expected = "ascending numbers from 0 to 100"
+    raise invalid(f"rewardPercentiles: expected {expected}; got {shown(given)}")
 
 
 def rewards(chain: DevelopmentChain, block: _Fees, percentiles: list[float]) -> list[str]:
     """Return the tips at percentiles of a block's gas, in wei; zeros for an empty block."""
     query = "SELECT receipt FROM transactions WHERE block=?"
-    receipts = [
-        msgspec.json.decode(row[0], type=_Receipt)
-        for row in chain.store.rows(query, int(block.number, 16))
-    ]
+    rows = chain.store.rows(query, int(block.number, 16))
+    receipts = [msgspec.json.decode(row[0], type=_Receipt) for row in rows]
     base_fee = int(block.base_fee_per_gas, 16)
     tips = sorted(
         (int(each.effective_gas_price, 16) - base_fee, int(each.gas_used, 16)) for each in receipts

@@ -28,9 +28,7 @@ STACK_MAX: Final = 1024
 WORD: Final = 32
 """Bytes of a word."""
 WORD_BITS: Final = 8 * WORD
-"""Bits of a word."""
 WORD_MASK: Final = 2**WORD_BITS - 1
-"""Largest number in a word."""
 SIGN: Final = 2 ** (WORD_BITS - 1)
 """Sign bit."""
 DUP_SWAP_MAX: Final = 16
@@ -47,9 +45,7 @@ class Instruction(NamedTuple):
     """One of the 256 instructions."""
 
     kind: int
-    """One of the kinds."""
     gas: int
-    """Gas cost."""
     least: int
     """Minimum stack depth."""
     most: int
@@ -66,16 +62,6 @@ class Instruction(NamedTuple):
 def number_of(value: int | bytes) -> int:
     """Return a stack value as a number."""
     return value if isinstance(value, int) else int.from_bytes(value)
-
-
-def shifted_left(by: int, value: int) -> int:
-    """Shift a word left."""
-    return value << by & WORD_MASK if by < WORD_BITS else 0
-
-
-def shifted_right(by: int, value: int) -> int:
-    """Shift a word right."""
-    return value >> by if by < WORD_BITS else 0
 
 
 def modular(function: Callable[[int, int], int]) -> Quick:
@@ -108,15 +94,15 @@ _TWO: Final[dict[int, Callable[[int, int], int]]] = {
     op.AND: and_,
     op.OR: or_,
     op.XOR: xor,
-    op.SHL: shifted_left,
-    op.SHR: shifted_right,
+    op.SHL: lambda by, value: value << by & WORD_MASK if by < WORD_BITS else 0,
+    op.SHR: lambda by, value: value >> by if by < WORD_BITS else 0,
 }
 
 
 # ----- memory --------------------------------------------------------------------------------
 
 
-def held(computation: Any, place: int, left: int) -> tuple[bytearray, int]:
+def reserve(computation: Any, place: int, left: int) -> tuple[bytearray, int]:
     """Extend memory to a word at ``place``; return it and the remaining gas.
 
     Raises:
@@ -135,7 +121,7 @@ def held(computation: Any, place: int, left: int) -> tuple[bytearray, int]:
 def mstore(computation: Any, values: list[Any], left: int) -> int:
     """Write a word to memory."""
     place, value = number_of(values.pop()), values.pop()
-    memory, left = held(computation, place, left)
+    memory, left = reserve(computation, place, left)
     memory[place : place + WORD] = number_of(value).to_bytes(WORD)
     return left
 
@@ -143,7 +129,7 @@ def mstore(computation: Any, values: list[Any], left: int) -> int:
 def mload(computation: Any, values: list[Any], left: int) -> int:
     """Read a word from memory."""
     place = number_of(values[-1])
-    memory, left = held(computation, place, left)
+    memory, left = reserve(computation, place, left)
     values[-1] = int.from_bytes(memory[place : place + WORD])
     return left
 
@@ -169,17 +155,7 @@ _QUICK: Final[dict[int, tuple[int, Quick]]] = {
 # ----- the table -----------------------------------------------------------------------------
 
 
-def made(code: int) -> Instruction:
-    """Build an instruction."""
-    known: Any = PRAGUE_OPCODES.get(code, InvalidOpcode(code))
-    kind, least, growth, size, act = described(code)
-    if kind == OTHER:
-        # A bound method avoids C recursion, which overflows before 1,024 nested calls.
-        return Instruction(OTHER, 0, 0, STACK_MAX, 0, known.__call__)
-    return Instruction(kind, known.gas_cost, least, STACK_MAX - growth, size, act)
-
-
-def described(code: int) -> tuple[int, int, int, int, Any]:
+def kind_of(code: int) -> tuple[int, int, int, int, Any]:
     """Return kind, stack depth needed, stack growth, size and function."""
     if op.PUSH0 <= code <= op.PUSH32:
         return PUSH, 0, 1, code - op.PUSH0, None
@@ -202,7 +178,17 @@ def described(code: int) -> tuple[int, int, int, int, Any]:
     return kind, least, 0, 0, None
 
 
-TABLE: Final[list[Instruction]] = [made(code) for code in range(256)]
+def instruction_of(code: int) -> Instruction:
+    """Build an instruction."""
+    known: Any = PRAGUE_OPCODES.get(code, InvalidOpcode(code))
+    kind, least, growth, size, act = kind_of(code)
+    if kind == OTHER:
+        # A bound method avoids C recursion, which overflows before 1,024 nested calls.
+        return Instruction(OTHER, 0, 0, STACK_MAX, 0, known.__call__)
+    return Instruction(kind, known.gas_cost, least, STACK_MAX - growth, size, act)
+
+
+TABLE: Final[list[Instruction]] = [instruction_of(code) for code in range(256)]
 """Instructions by byte."""
 
 
@@ -283,12 +269,9 @@ def _joined(plain: list[Step], at: int, landings: set[int]) -> Step:
 
 
 def run(computation: Any) -> None:
-    """Run the code of a computation to its end.
+    """Run the code of py-evm's computation from its start to its end.
 
     One long function with local names, since this loop is the hot path.
-
-    Args:
-        computation: py-evm's computation, at its start.
 
     Raises:
         VMError: the run ends early.
@@ -366,16 +349,11 @@ def charged(left: int, gas: int, depth: int, least: int, most: int) -> int:
     left -= gas
     if left < 0:
         raise OutOfGas(f"Out of gas: Needed {gas} - Remaining {left + gas}")
-    if not least <= depth <= most:
-        raise unfit(depth, least)
-    return left
-
-
-def unfit(depth: int, least: int) -> Exception:
-    """Return the error of an unsuitable stack depth."""
     if depth < least:
-        return InsufficientStack(f"Wanted {least} stack items, only had {depth}")
-    return FullStack("Stack limit reached")
+        raise InsufficientStack(f"Wanted {least} stack items, only had {depth}")
+    if depth > most:
+        raise FullStack("Stack limit reached")
+    return left
 
 
 def landing(places: frozenset[int], to: int | bytes) -> int:

@@ -6,7 +6,7 @@ import msgspec
 
 from clob_server.chain.devchain.chain import TOPICS_MAX, DevelopmentChain
 from clob_server.chain.devchain.errors import LIMIT_EXCEEDED, RequestError, invalid
-from clob_server.chain.devchain.params import address, block_named, fields, shown, word
+from clob_server.chain.devchain.params import address, block_number, fields, shown, word
 
 LOGS_MAX: Final = 10_000
 """Logs per response, at most."""
@@ -19,10 +19,6 @@ def find_logs(chain: DevelopmentChain, given: object) -> list[msgspec.Raw]:
 
     A table with an index on address and first topic avoids scans and bloom filters.
 
-    Args:
-        chain: the chain.
-        given: the filter of ``eth_getLogs``.
-
     Raises:
         RequestError: the filter is invalid or matches too many logs.
     """
@@ -32,9 +28,8 @@ def find_logs(chain: DevelopmentChain, given: object) -> list[msgspec.Raw]:
         _choose(conditions, values, "address", _alternatives(wanted["address"], address, "address"))
     topics = wanted.get("topics", [])
     if not isinstance(topics, list) or len(topics) > TOPICS_MAX:
-        raise invalid(
-            f"filter.topics: expected a list of at most {TOPICS_MAX}; got {shown(topics)}"
-        )
+        expected = f"a list of at most {TOPICS_MAX}"
+        raise invalid(f"filter.topics: expected {expected}; got {shown(topics)}")
     for place, topic in enumerate(topics):
         if topic is not None:
             _choose(conditions, values, f"topic{place}", _alternatives(topic, word, "topics"))
@@ -48,22 +43,14 @@ def find_logs(chain: DevelopmentChain, given: object) -> list[msgspec.Raw]:
 def _blocks(chain: DevelopmentChain, wanted: dict[str, Any]) -> tuple[list[str], list[Any]]:
     """Return the condition on blocks."""
     if "blockHash" not in wanted:
-        bounds = [_number(chain, wanted, "fromBlock"), _number(chain, wanted, "toBlock")]
-        return ["block BETWEEN ? AND ?"], bounds
+        bounds = (
+            block_number(chain, wanted.get(name, "latest"), f"filter.{name}")
+            for name in ("fromBlock", "toBlock")
+        )
+        return ["block BETWEEN ? AND ?"], list(bounds)
     if "fromBlock" in wanted or "toBlock" in wanted:
         raise invalid("filter: blockHash excludes fromBlock and toBlock")
-    block_hash = word(wanted["blockHash"], "filter.blockHash")
-    row = chain.store.row("SELECT number FROM blocks WHERE hash=?", block_hash)
-    if row is None:
-        raise RequestError("unknown block")
-    return ["block=?"], [row[0]]
-
-
-def _number(chain: DevelopmentChain, wanted: dict[str, Any], name: str) -> int:
-    """Parse a block bound; default: the newest block."""
-    number = block_named(wanted.get(name, "latest"), f"filter.{name}")
-    newest = chain.head.block_number
-    return newest if isinstance(number, str) else min(number, newest + 1)
+    return ["block=?"], [chain.number_of(word(wanted["blockHash"], "filter.blockHash"))]
 
 
 def _alternatives(given: object, read: Any, name: str) -> list[bytes]:

@@ -1,7 +1,8 @@
 """The JSON-RPC methods."""
 
 from collections.abc import Callable
-from typing import Any, Final, TypeAlias, cast
+from functools import wraps
+from typing import Any, Final, TypeAlias
 
 import msgspec
 from eth.abc import BlockHeaderAPI, StateAPI
@@ -10,7 +11,7 @@ from eth_utils.crypto import keccak
 
 import clob
 from clob_server.chain.devchain.chain import DevelopmentChain
-from clob_server.chain.devchain.errors import RequestError, invalid
+from clob_server.chain.devchain.errors import invalid
 from clob_server.chain.devchain.eth_call import UnsignedCall, call, estimate_gas
 from clob_server.chain.devchain.evm import TIP_WEI
 from clob_server.chain.devchain.fee_history import fee_history
@@ -19,6 +20,7 @@ from clob_server.chain.devchain.params import (
     ZERO_ADDRESS,
     address,
     block_named,
+    block_number,
     call_of,
     count,
     data,
@@ -28,8 +30,8 @@ from clob_server.chain.devchain.params import (
     whole_number,
     word,
 )
+from clob_server.chain.devchain.views import base_fee_of, pending_record, transaction_record
 from clob_server.chain.devchain.views import data as as_data
-from clob_server.chain.devchain.views import pending_record, transaction_record
 from clob_server.chain.devchain.views import word as as_word
 
 Method: TypeAlias = Callable[[DevelopmentChain, list[Any]], Any]
@@ -42,11 +44,19 @@ TIME_END_S: Final = 2**53
 """First invalid time: JSON numbers are exact below it."""
 
 
-def method(name: str) -> Callable[[Method], Method]:
-    """Register a function for a method."""
+def method(name: str, least: int, most: int) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Register a function for a method.
 
-    def add(function: Method) -> Method:
-        METHODS[name] = function
+    The function gets the chain and ``most`` parameters, of which a request has at least ``least``;
+    those that it omits are None.
+    """
+
+    def add(function: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(function)
+        def run(chain: DevelopmentChain, given: list[Any]) -> Any:
+            return function(chain, *count(given, least, most))
+
+        METHODS[name] = run
         return function
 
     return add
@@ -54,101 +64,42 @@ def method(name: str) -> Callable[[Method], Method]:
 
 # ----- the chain itself -----------------------------------------------------------------------
 
+_WITHOUT_PARAMETERS: Final[dict[str, Callable[[DevelopmentChain], Any]]] = {
+    "eth_accounts": lambda chain: [],  # the node has no keys
+    "eth_blockNumber": lambda chain: hex(chain.head.block_number),
+    "eth_chainId": lambda chain: hex(chain.chain_id),
+    "eth_gasPrice": lambda chain: hex(base_fee_of(chain.next_header()) + TIP_WEI),
+    "eth_maxPriorityFeePerGas": lambda chain: hex(TIP_WEI),
+    "eth_syncing": lambda chain: False,  # the node has no peers
+    "net_listening": lambda chain: True,
+    "net_version": lambda chain: str(chain.chain_id),
+    "web3_clientVersion": lambda chain: f"clob-devchain/{clob.__version__}",
+}
+for _name, _function in _WITHOUT_PARAMETERS.items():
+    method(_name, 0, 0)(_function)
+method("eth_feeHistory", 2, 3)(fee_history)
 
-@method("web3_clientVersion")
-def _version(chain: DevelopmentChain, given: list[Any]) -> str:
-    """Return the name and version of the node."""
-    count(given, 0, 0)
-    return f"clob-devchain/{clob.__version__}"
 
-
-@method("web3_sha3")
-def _sha3(chain: DevelopmentChain, given: list[Any]) -> str:
+@method("web3_sha3", 1, 1)
+def _sha3(chain: DevelopmentChain, given: object) -> str:
     """Return the Keccak-256 of bytes."""
-    return as_data(keccak(data(count(given, 1, 1)[0], "data")))
-
-
-@method("net_version")
-def _network(chain: DevelopmentChain, given: list[Any]) -> str:
-    """Return the chain id in decimal digits."""
-    count(given, 0, 0)
-    return str(chain.chain_id)
-
-
-@method("net_listening")
-def _listening(chain: DevelopmentChain, given: list[Any]) -> bool:
-    """Return true."""
-    count(given, 0, 0)
-    return True
-
-
-@method("eth_chainId")
-def _chain_id(chain: DevelopmentChain, given: list[Any]) -> str:
-    """Return the chain id."""
-    count(given, 0, 0)
-    return hex(chain.chain_id)
-
-
-@method("eth_syncing")
-def _syncing(chain: DevelopmentChain, given: list[Any]) -> bool:
-    """Return false: the node has no peers."""
-    count(given, 0, 0)
-    return False
-
-
-@method("eth_accounts")
-def _accounts(chain: DevelopmentChain, given: list[Any]) -> list[str]:
-    """Return an empty list: the node has no keys."""
-    count(given, 0, 0)
-    return []
-
-
-@method("eth_blockNumber")
-def _block_number(chain: DevelopmentChain, given: list[Any]) -> str:
-    """Return the number of the newest block."""
-    count(given, 0, 0)
-    return hex(chain.head.block_number)
-
-
-@method("eth_gasPrice")
-def _gas_price(chain: DevelopmentChain, given: list[Any]) -> str:
-    """Return the next base fee plus the suggested tip, in wei."""
-    count(given, 0, 0)
-    return hex(getattr(chain.next_header(), "base_fee_per_gas", 0) + TIP_WEI)
-
-
-@method("eth_maxPriorityFeePerGas")
-def _tip(chain: DevelopmentChain, given: list[Any]) -> str:
-    """Return the suggested tip, in wei."""
-    count(given, 0, 0)
-    return hex(TIP_WEI)
-
-
-@method("eth_feeHistory")
-def _fee_history(chain: DevelopmentChain, given: list[Any]) -> dict[str, Any]:
-    """Return base fees, gas used and tips of the last blocks."""
-    return fee_history(chain, *count(given, 2, 3))
+    return as_data(keccak(data(given, "data")))
 
 
 # ----- blocks, transactions, logs -------------------------------------------------------------
 
 
-@method("eth_getBlockByNumber")
-def _block_by_number(chain: DevelopmentChain, given: list[Any]) -> Any:
+@method("eth_getBlockByNumber", 1, 2)
+def _block_by_number(chain: DevelopmentChain, at: object, whole: object) -> Any:
     """Return a block by number or name, with transaction hashes or full transactions."""
-    at, whole = count(given, 1, 2)
-    number = block_named(at, "block")
-    if number == "pending":
+    if at == "pending":
         return pending_record(chain.next_header())
-    newest = chain.head.block_number
-    wanted = newest if isinstance(number, str) else min(number, newest + 1)
-    return _block(chain, "number", wanted, whole)
+    return _block(chain, "number", block_number(chain, at, "block"), whole)
 
 
-@method("eth_getBlockByHash")
-def _block_by_hash(chain: DevelopmentChain, given: list[Any]) -> Any:
+@method("eth_getBlockByHash", 1, 2)
+def _block_by_hash(chain: DevelopmentChain, block_hash: object, whole: object) -> Any:
     """Return a block by hash, with transaction hashes or full transactions."""
-    block_hash, whole = count(given, 1, 2)
     return _block(chain, "hash", word(block_hash, "hash"), whole)
 
 
@@ -166,85 +117,67 @@ def _block(chain: DevelopmentChain, column: str, value: int | bytes, whole: obje
     return {**msgspec.json.decode(body), "transactions": transactions}
 
 
-@method("eth_sendRawTransaction")
-def _send(chain: DevelopmentChain, given: list[Any]) -> str:
+@method("eth_sendRawTransaction", 1, 1)
+def _send(chain: DevelopmentChain, raw: object) -> str:
     """Mine a signed transaction; return its hash."""
-    return as_data(chain.send(data(count(given, 1, 1)[0], "transaction")))
+    return as_data(chain.send(data(raw, "transaction")))
 
 
-@method("eth_getTransactionByHash")
-def _transaction(chain: DevelopmentChain, given: list[Any]) -> Any:
+@method("eth_getTransactionByHash", 1, 1)
+def _transaction(chain: DevelopmentChain, given: object) -> Any:
     """Return a transaction, mined or queued."""
-    transaction_hash = word(count(given, 1, 1)[0], "hash")
+    transaction_hash = word(given, "hash")
     row = chain.store.row("SELECT body FROM transactions WHERE hash=?", transaction_hash)
     if row is not None:
         return msgspec.Raw(row[0])
-    waiting = chain.queued(transaction_hash)
+    waiting = chain.queue.find(transaction_hash)
     return None if waiting is None else transaction_record(waiting)
 
 
-@method("eth_getTransactionReceipt")
-def _receipt(chain: DevelopmentChain, given: list[Any]) -> Any:
+@method("eth_getTransactionReceipt", 1, 1)
+def _receipt(chain: DevelopmentChain, given: object) -> Any:
     """Return the receipt of a transaction."""
-    transaction_hash = word(count(given, 1, 1)[0], "hash")
-    row = chain.store.row("SELECT receipt FROM transactions WHERE hash=?", transaction_hash)
+    row = chain.store.row("SELECT receipt FROM transactions WHERE hash=?", word(given, "hash"))
     return None if row is None else msgspec.Raw(row[0])
 
 
-@method("eth_getLogs")
-def _logs(chain: DevelopmentChain, given: list[Any]) -> Any:
-    """Return logs by block range or hash, address and topics."""
-    return find_logs(chain, count(given, 1, 1)[0])
+method("eth_getLogs", 1, 1)(find_logs)
 
 
 # ----- state ----------------------------------------------------------------------------------
 
 
-@method("eth_getBalance")
-def _balance(chain: DevelopmentChain, given: list[Any]) -> str:
-    """Return the balance of an account, in wei."""
-    who, at = count(given, 1, 2)
-    owner = cast(Address, address(who, "address"))
-    return hex(_state(chain, at).get_balance(owner))
+def _account_method(name: str, read: Callable[[StateAPI, Address], str]) -> None:
+    """Register a method that reads an account at a block."""
+
+    @method(name, 1, 2)
+    def run(chain: DevelopmentChain, given: object, at: object) -> str:
+        account = address(given, "address")
+        return read(_state(chain, at), account)
 
 
-@method("eth_getTransactionCount")
-def _nonce(chain: DevelopmentChain, given: list[Any]) -> str:
-    """Return the next nonce of an account."""
-    who, at = count(given, 1, 2)
-    owner = cast(Address, address(who, "address"))
-    return hex(_state(chain, at).get_nonce(owner))
+_account_method("eth_getBalance", lambda state, owner: hex(state.get_balance(owner)))
+_account_method("eth_getTransactionCount", lambda state, owner: hex(state.get_nonce(owner)))
+_account_method("eth_getCode", lambda state, contract: as_data(state.get_code(contract)))
 
 
-@method("eth_getCode")
-def _code(chain: DevelopmentChain, given: list[Any]) -> str:
-    """Return the code of a contract."""
-    who, at = count(given, 1, 2)
-    contract = cast(Address, address(who, "address"))
-    return as_data(_state(chain, at).get_code(contract))
-
-
-@method("eth_getStorageAt")
-def _storage(chain: DevelopmentChain, given: list[Any]) -> str:
+@method("eth_getStorageAt", 2, 3)
+def _storage(chain: DevelopmentChain, given: object, slot: object, at: object) -> str:
     """Return a word of a contract's storage."""
-    who, slot, at = count(given, 2, 3)
-    contract = cast(Address, address(who, "address"))
-    place = whole_number(slot, "slot")
+    contract, place = address(given, "address"), whole_number(slot, "slot")
     return as_word(_state(chain, at).get_storage(contract, place))
 
 
-@method("eth_call")
-def _call(chain: DevelopmentChain, given: list[Any]) -> str:
+@method("eth_call", 1, 2)
+def _call(chain: DevelopmentChain, wanted: object, at: object) -> str:
     """Return the output of a call; nothing changes."""
-    wanted, at = count(given, 1, 2)
     request = call_of(wanted, "call")
     return as_data(call(_state(chain, at), request))
 
 
-@method("eth_estimateGas")
-def _estimate(chain: DevelopmentChain, given: list[Any]) -> str:
+@method("eth_estimateGas", 1, 2)
+def _estimate(chain: DevelopmentChain, wanted: object, at: object) -> str:
     """Return gas with which a transaction succeeds, at most a few percent too high."""
-    wanted, at = count(given, 1, 2)
     request = call_of(wanted, "transaction")
     state = _state(chain, "pending" if at is None else at)
     return hex(estimate_gas(state, affordable(state, request)))
@@ -254,46 +187,37 @@ def affordable(state: StateAPI, request: UnsignedCall) -> UnsignedCall:
     """Limit the gas to the sender's funds, if a gas price is given."""
     if not request.gas_price_wei or request.sender == ZERO_ADDRESS:
         return request
-    left_wei = max(0, state.get_balance(cast(Address, request.sender)) - request.value_wei)
+    left_wei = max(0, state.get_balance(request.sender) - request.value_wei)
     gas = min(request.gas, left_wei // request.gas_price_wei)
     return msgspec.structs.replace(request, gas=gas)
 
 
 def _state(chain: DevelopmentChain, at: object) -> StateAPI:
-    """Return the state after a block named as in EIP-1898."""
+    """Return the state after a block."""
     return chain.state_at(_header(chain, at))
 
 
 def _header(chain: DevelopmentChain, at: object) -> BlockHeaderAPI:
-    """Find a block."""
+    """Find a block by number or name, or as in EIP-1898: ``{"blockHash": ..}``."""
     if isinstance(at, dict):
-        return _header_by_object(chain, fields(at, "block"))
+        wanted = fields(at, "block")
+        if "blockHash" in wanted:
+            return chain.header(chain.number_of(word(wanted["blockHash"], "block.blockHash")))
+        if "blockNumber" in wanted:
+            return chain.header(whole_number(wanted["blockNumber"], "block.blockNumber"))
+        raise invalid(f"block: expected blockHash or blockNumber; got {shown(at)}")
     named = block_named("latest" if at is None else at, "block")
     if named == "pending":
         return chain.next_header()
     return chain.head if isinstance(named, str) else chain.header(named)
 
 
-def _header_by_object(chain: DevelopmentChain, at: dict[str, Any]) -> BlockHeaderAPI:
-    """Find a block by ``{"blockHash": ..}`` or ``{"blockNumber": ..}``."""
-    if "blockHash" in at:
-        block_hash = word(at["blockHash"], "block.blockHash")
-        row = chain.store.row("SELECT number FROM blocks WHERE hash=?", block_hash)
-        if row is None:
-            raise RequestError("unknown block")
-        return chain.header(row[0])
-    if "blockNumber" in at:
-        return chain.header(whole_number(at["blockNumber"], "block.blockNumber"))
-    raise invalid(f"block: expected blockHash or blockNumber; got {shown(at)}")
-
-
 # ----- development ----------------------------------------------------------------------------
 
 
-@method("evm_mine")
-def _mine(chain: DevelopmentChain, given: list[Any]) -> str:
+@method("evm_mine", 0, 1)
+def _mine(chain: DevelopmentChain, request: object) -> str:
     """Mine an empty block, optionally at a time, or several: ``{timestamp, blocks}``."""
-    (request,) = count(given, 0, 1)
     options = fields(request, "options") if isinstance(request, dict) else {}
     time_s = options.get("timestamp") if isinstance(request, dict) else request
     blocks = whole_number(options.get("blocks", 1), "options.blocks")
@@ -306,16 +230,16 @@ def _mine(chain: DevelopmentChain, given: list[Any]) -> str:
     return hex(0)
 
 
-@method("evm_increaseTime")
-def _increase_time(chain: DevelopmentChain, given: list[Any]) -> int:
+@method("evm_increaseTime", 1, 1)
+def _increase_time(chain: DevelopmentChain, given: object) -> int:
     """Advance the clock by seconds, permanently; return the total offset."""
-    return chain.increase_time(_time(count(given, 1, 1)[0], "seconds"))
+    return chain.increase_time(_time(given, "seconds"))
 
 
-@method("evm_setNextBlockTimestamp")
-def _set_time(chain: DevelopmentChain, given: list[Any]) -> None:
+@method("evm_setNextBlockTimestamp", 1, 1)
+def _set_time(chain: DevelopmentChain, given: object) -> None:
     """Set the Unix time of the next block."""
-    chain.set_next_time(_time(count(given, 1, 1)[0], "timestamp"))
+    chain.set_next_time(_time(given, "timestamp"))
 
 
 def _time(given: object, name: str) -> int:

@@ -1,5 +1,6 @@
 """Runs a node: folder, port and chain, until it is stopped."""
 
+import socket
 import sys
 import time
 from contextlib import closing
@@ -11,7 +12,7 @@ import apsw
 from eth import EVM_RECURSION_LIMIT
 
 from clob_server.chain.devchain.chain import DevelopmentChain
-from clob_server.chain.devchain.server import HOST, NodeServer, answer, bind
+from clob_server.chain.devchain.server import HOST, NodeServer, answer
 from clob_server.chain.devchain.state import ChainStore, StoreError
 
 SECOND_NS: Final = 1_000_000_000
@@ -42,7 +43,7 @@ def run(folder: Path, *, port: int, chain_id: int, with_parent: bool) -> None:
     # A dependency of py-evm raises the limit beyond any stack; py-evm states its own need.
     sys.setrecursionlimit(EVM_RECURSION_LIMIT)
     try:
-        listener = bind(port)
+        listener = socket.create_server((HOST, port))
     except OSError as error:
         raise NoStartError(f"cannot listen on {HOST}:{port}: {error}") from error
     with closing(listener):
@@ -60,6 +61,4 @@ def run(folder: Path, *, port: int, chain_id: int, with_parent: bool) -> None:
                 raise NoStartError(text) from error
             sys.stdout.write(f"listening on http://{HOST}:{listener.getsockname()[1]}\n")
             sys.stdout.flush()
-            NodeServer(partial(answer, chain)).serve_until_stopped(
-                listener, with_parent=with_parent
-            )
+            NodeServer(partial(answer, chain), with_parent=with_parent).run([listener])

@@ -3,22 +3,23 @@
 import re
 from typing import Any, Final
 
+from eth_typing import Address
+
+from clob_server.chain.devchain.chain import DevelopmentChain
 from clob_server.chain.devchain.errors import invalid
 from clob_server.chain.devchain.eth_call import UnsignedCall
 from clob_server.chain.devchain.evm import GAS_LIMIT
 
 ADDRESS_BYTES: Final = 20
-"""Bytes of an address."""
 WORD_BYTES: Final = 32
 """Bytes of a hash, a topic and a storage slot."""
 NUMBER_END: Final = 2**256
 """First number beyond a word."""
-ZERO_ADDRESS: Final = bytes(ADDRESS_BYTES)
+ZERO_ADDRESS: Final = Address(bytes(ADDRESS_BYTES))
 """Default sender of a call."""
 NEWEST: Final = ("latest", "safe", "finalized")
 """Names of the newest block; the chain has no reorganisations."""
 NAMES: Final = (*NEWEST, "earliest", "pending")
-"""All block names."""
 _HEX_NUMBER: Final = re.compile(r"0x[0-9a-fA-F]{1,64}")
 _DATA: Final = re.compile(r"0x([0-9a-fA-F]{2})*")
 
@@ -39,9 +40,9 @@ def data(given: object, name: str) -> bytes:
     raise invalid(f"{name}: expected hex bytes such as 0x00ff; got {shown(given)}")
 
 
-def address(given: object, name: str) -> bytes:
+def address(given: object, name: str) -> Address:
     """Parse an address; the case of digits is ignored."""
-    return fixed(given, name, ADDRESS_BYTES, "an address")
+    return Address(fixed(given, name, ADDRESS_BYTES, "an address"))
 
 
 def word(given: object, name: str) -> bytes:
@@ -71,6 +72,13 @@ def fields(given: object, name: str) -> dict[str, Any]:
     raise invalid(f"{name}: expected an object; got {shown(given)}")
 
 
+def items(given: object, name: str) -> list[Any]:
+    """Parse a list."""
+    if isinstance(given, list):
+        return given
+    raise invalid(f"{name}: expected a list; got {shown(given)}")
+
+
 def shown(given: object) -> str:
     """Return a value as short text."""
     text = repr(given)
@@ -82,12 +90,17 @@ def block_named(given: object, name: str) -> int | str:
     if not isinstance(given, str) or given.startswith("0x"):
         return whole_number(given, name)
     if given not in NAMES:
-        raise invalid(
-            f"{name}: expected a hex number or one of {', '.join(NAMES)}; got {shown(given)}"
-        )
+        expected = f"a hex number or one of {', '.join(NAMES)}"
+        raise invalid(f"{name}: expected {expected}; got {shown(given)}")
     if given == "earliest":
         return 0
     return "latest" if given in NEWEST else given
+
+
+def block_number(chain: DevelopmentChain, given: object, name: str) -> int:
+    """Parse a block: a name is the newest, a number beyond it the next, which does not exist."""
+    named, newest = block_named(given, name), chain.head.block_number
+    return newest if isinstance(named, str) else min(named, newest + 1)
 
 
 def call_of(given: object, name: str) -> UnsignedCall:
@@ -96,12 +109,10 @@ def call_of(given: object, name: str) -> UnsignedCall:
     if "data" in call and "input" in call and call["data"] != call["input"]:
         raise invalid(f"{name}: data and input differ; pass one of them")
     price = call.get("maxFeePerGas", call.get("gasPrice", 0))
-    listed = call.get("accessList", [])
-    if not isinstance(listed, list):
-        raise invalid(f"{name}.accessList: expected a list; got {shown(listed)}")
+    listed = items(call.get("accessList", []), f"{name}.accessList")
     return UnsignedCall(
         sender=address(call["from"], f"{name}.from") if "from" in call else ZERO_ADDRESS,
-        to=address(call["to"], f"{name}.to") if "to" in call else b"",
+        to=address(call["to"], f"{name}.to") if "to" in call else Address(b""),
         gas=min(whole_number(call.get("gas", GAS_LIMIT), f"{name}.gas"), GAS_LIMIT),
         gas_price_wei=whole_number(price, f"{name}.gasPrice"),
         value_wei=whole_number(call.get("value", 0), f"{name}.value"),
@@ -110,12 +121,10 @@ def call_of(given: object, name: str) -> UnsignedCall:
     )
 
 
-def access_of(given: object, name: str) -> tuple[bytes, tuple[int, ...]]:
+def access_of(given: object, name: str) -> tuple[Address, tuple[int, ...]]:
     """Parse one entry of an access list."""
     entry = fields(given, name)
-    slots = entry.get("storageKeys", [])
-    if not isinstance(slots, list):
-        raise invalid(f"{name}.storageKeys: expected a list; got {shown(slots)}")
+    slots = items(entry.get("storageKeys", []), f"{name}.storageKeys")
     keys = tuple(int.from_bytes(word(slot, f"{name}.storageKeys")) for slot in slots)
     return address(entry.get("address"), f"{name}.address"), keys
 

@@ -45,23 +45,18 @@ _TEXT: Final = (b"content-type", b"text/plain; charset=utf-8")
 
 
 class Front:
-    """The ASGI application.
-
-    Args:
-        answer: returns the response to a body.
-    """
+    """The ASGI application; ``answer`` returns the response to a body."""
 
     def __init__(self, answer: Answer) -> None:
         self._answer: Final = answer
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         """Handle one request."""
-        headers = dict(scope["headers"])
-        allowed = cross_origin(headers)
-        status, more, body = await self._serve(scope["method"], headers, receive)
+        request = dict(scope["headers"])
+        status, more, body = await self._serve(scope["method"], request, receive)
         length = (b"content-length", str(len(body)).encode())
-        begin = {"status": status, "headers": [length, *more, *allowed]}
-        await send({"type": "http.response.start", **begin})
+        headers = [length, *more, *cross_origin(request)]
+        await send({"type": "http.response.start", "status": status, "headers": headers})
         await send({"type": "http.response.body", "body": body})
 
     async def _serve(
@@ -130,34 +125,15 @@ def cross_origin(headers: dict[bytes, bytes]) -> list[tuple[bytes, bytes]]:
     ]
 
 
-def bind(port: int) -> socket.socket:
-    """Bind a port of loopback.
-
-    Args:
-        port: the port; 0 for any free port.
-
-    Raises:
-        OSError: the port is in use.
-    """
-    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-    try:
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind((HOST, port))
-        listener.listen()
-    except BaseException:
-        listener.close()
-        raise
-    return listener
-
-
 class NodeServer(uvicorn.Server):
     """A server that exits with code 0 when stopped.
 
     Args:
         answer: returns the response to a body.
+        with_parent: stop at the end of standard input, that is when the parent is gone.
     """
 
-    def __init__(self, answer: Answer) -> None:
+    def __init__(self, answer: Answer, *, with_parent: bool) -> None:
         super().__init__(
             uvicorn.Config(
                 Front(answer),
@@ -170,22 +146,13 @@ class NodeServer(uvicorn.Server):
                 timeout_graceful_shutdown=GRACE_S,
             )
         )
+        self._with_parent = with_parent
 
-    def serve_until_stopped(self, listener: socket.socket, *, with_parent: bool) -> None:
-        """Serve until a signal arrives or standard input ends.
-
-        Args:
-            listener: the listening socket.
-            with_parent: stop at the end of standard input, that is when the parent is gone.
-        """
-
-        async def live() -> None:
-            if with_parent:
-                self._watch_input()
-            await self.serve(sockets=[listener])
-
-        with asyncio.Runner(loop_factory=self.config.get_loop_factory()) as runner:
-            runner.run(live())
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Start to serve."""
+        await super().startup(sockets)
+        if self._with_parent:
+            self._watch_input()
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """Stop on a signal."""
@@ -216,49 +183,40 @@ BATCH_MAX: Final = 1000
 
 def answer(chain: DevelopmentChain, body: bytes) -> bytes:
     """Return the JSON response to a request or batch; empty for notifications only."""
+    response: object
     try:
         request = msgspec.json.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        return msgspec.json.encode(failed(None, RequestError(f"parse error: {error}", PARSE_ERROR)))
-    if not isinstance(request, list):
-        one = answer_one(chain, request)
-        return b"" if one is None else msgspec.json.encode(one)
-    if not 1 <= len(request) <= BATCH_MAX:
-        wrong = f"invalid request: expected a batch of 1 to {BATCH_MAX}; got {len(request)}"
-        return msgspec.json.encode(failed(None, RequestError(wrong, INVALID_REQUEST)))
-    answers = [one for each in request if (one := answer_one(chain, each)) is not None]
-    return msgspec.json.encode(answers) if answers else b""
+        response = failed(None, RequestError(f"parse error: {error}", PARSE_ERROR))
+    else:
+        if not isinstance(request, list):
+            response = answer_one(chain, request)
+        elif 1 <= len(request) <= BATCH_MAX:
+            response = [one for each in request if (one := answer_one(chain, each)) is not None]
+        else:
+            response = invalid_request(
+                None, f"expected a batch of 1 to {BATCH_MAX}; got {len(request)}"
+            )
+    return msgspec.json.encode(response) if response else b""
 
 
-def answer_one(chain: DevelopmentChain, request: object) -> dict[str, Any] | None:
+def answer_one(chain: DevelopmentChain, request: Any) -> dict[str, Any] | None:
     """Return the response to one request, or None for a notification."""
     number = request.get("id") if isinstance(request, dict) else None
     if isinstance(number, dict | list | bool):
-        number = None
+        return invalid_request(None, '"id" must be a string, a number or null')
+    if not isinstance(request, dict):
+        return invalid_request(None, "expected an object")
+    if request.get("jsonrpc") != "2.0":
+        return invalid_request(number, '"jsonrpc" must be "2.0"')
+    if not isinstance(request.get("method"), str):
+        return invalid_request(number, '"method" must be a string')
     try:
-        check_request(request)
-        assert isinstance(request, dict)
         result = run(chain, request["method"], request.get("params"))
+        response = {"jsonrpc": "2.0", "id": number, "result": result}
     except RequestError as error:
         response = failed(number, error)
-        is_request = error.code == INVALID_REQUEST
-    else:
-        response, is_request = {"jsonrpc": "2.0", "id": number, "result": result}, False
-    return response if is_request or "id" in request else None  # type: ignore[operator]
-
-
-def check_request(request: object) -> None:
-    """Reject JSON that is not a request."""
-    if not isinstance(request, dict):
-        raise RequestError("invalid request: expected an object", INVALID_REQUEST)
-    if request.get("jsonrpc") != "2.0":
-        raise RequestError('invalid request: "jsonrpc" must be "2.0"', INVALID_REQUEST)
-    if not isinstance(request.get("method"), str):
-        raise RequestError('invalid request: "method" must be a string', INVALID_REQUEST)
-    if isinstance(request.get("id"), dict | list | bool):
-        raise RequestError(
-            'invalid request: "id" must be a string, a number or null', INVALID_REQUEST
-        )
+    return response if "id" in request else None
 
 
 def run(chain: DevelopmentChain, name: str, given: object) -> Any:
@@ -269,8 +227,8 @@ def run(chain: DevelopmentChain, name: str, given: object) -> Any:
     """
     method = METHODS.get(name)
     if method is None:
-        wrong = f"the method {name[:80]} does not exist/is not available"
-        raise RequestError(wrong, METHOD_NOT_FOUND)
+        text = f"the method {name[:80]} does not exist/is not available"
+        raise RequestError(text, METHOD_NOT_FOUND)
     if given is not None and not isinstance(given, list):
         raise RequestError("invalid params: expected a list", INVALID_PARAMS)
     try:
@@ -280,10 +238,15 @@ def run(chain: DevelopmentChain, name: str, given: object) -> Any:
     except Exception as error:
         chain.forget()
         _LOG.exception("%s failed", name)
-        response = f"internal error: {type(error).__name__}: {error}"
-        raise RequestError(response, INTERNAL_ERROR) from error
+        text = f"internal error: {type(error).__name__}: {error}"
+        raise RequestError(text, INTERNAL_ERROR) from error
     finally:
         chain.store.forget()
+
+
+def invalid_request(number: object, problem: str) -> dict[str, Any]:
+    """Return the response to JSON that is not a request."""
+    return failed(number, RequestError(f"invalid request: {problem}", INVALID_REQUEST))
 
 
 def failed(number: object, error: RequestError) -> dict[str, Any]:

@@ -17,15 +17,9 @@ from eth.db.backends.base import BaseAtomicDB
 from clob_server.log.files import make_file, make_folder
 
 DATABASE: Final = "chain.db"
-"""Database file."""
 CACHE_KEYS: Final = 20_000
 """Keys cached in memory, at most; a trie key has some hundred bytes."""
 _VERSION: Final = 1
-_PRAGMAS: Final = (
-    "PRAGMA locking_mode=EXCLUSIVE",
-    "PRAGMA journal_mode=WAL",
-    "PRAGMA synchronous=FULL",
-)
 _SCHEMA: Final = f"""
 CREATE TABLE keys(key BLOB PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID;
 CREATE TABLE facts(name TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;
@@ -53,10 +47,7 @@ class StoreError(Exception):
 
 
 class ChainStore(BaseAtomicDB):
-    """The database of one chain; for py-evm a mapping of bytes to bytes.
-
-    Args:
-        folder: the folder; created if missing.
+    """The database of one chain in a folder; for py-evm a mapping of bytes to bytes.
 
     Raises:
         StoreError: the database is in use, damaged, or of a newer version.
@@ -87,8 +78,8 @@ class ChainStore(BaseAtomicDB):
 
     def _open(self) -> None:
         """Take the exclusive lock and create missing tables."""
-        for pragma in _PRAGMAS:
-            self.rows(pragma)
+        for pragma in ("locking_mode=EXCLUSIVE", "journal_mode=WAL", "synchronous=FULL"):
+            self.rows(f"PRAGMA {pragma}")
         self._db.execute("BEGIN IMMEDIATE")
         ((version,),) = self.rows("PRAGMA user_version")
         if version > _VERSION:
@@ -163,14 +154,10 @@ class ChainStore(BaseAtomicDB):
 
     def _write(self) -> None:
         """Write keys and rows."""
-        self._db.executemany(
-            "INSERT OR REPLACE INTO keys VALUES(?, ?)",
-            [(key, value) for key, value in self._written.items() if value is not None],
-        )
-        self._db.executemany(
-            "DELETE FROM keys WHERE key=?",
-            [(key,) for key, value in self._written.items() if value is None],
-        )
+        kept = [(key, value) for key, value in self._written.items() if value is not None]
+        gone = [(key,) for key, value in self._written.items() if value is None]
+        self._db.executemany("INSERT OR REPLACE INTO keys VALUES(?, ?)", kept)
+        self._db.executemany("DELETE FROM keys WHERE key=?", gone)
         for statement, arguments in self._rows:
             self._db.execute(statement, arguments)
 

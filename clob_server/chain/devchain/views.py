@@ -9,16 +9,10 @@ from eth.abc import BlockAPI, BlockHeaderAPI, LogAPI, ReceiptAPI, SignedTransact
 
 Record: TypeAlias = dict[str, Any]
 """A JSON object."""
-LEGACY: Final = 0
-"""Legacy transactions."""
-ACCESS_LIST: Final = 1
-"""Transactions with an access list."""
-SET_CODE: Final = 4
-"""Transactions that set code of an account."""
+LEGACY, ACCESS_LIST, SET_CODE = 0, 1, 4
+"""Types of transactions."""
 UNPROTECTED: Final = (27, 28)
 """v of signatures without chain id."""
-WORD_BYTES: Final = 32
-"""Bytes of a word and a hash."""
 
 
 def data(value: bytes) -> str:
@@ -49,6 +43,11 @@ def pending_record(header: BlockHeaderAPI) -> Record:
     return {**header_record(header), "hash": None, "size": hex(0), "transactions": []}
 
 
+def base_fee_of(header: BlockHeaderAPI) -> int:
+    """Return the base fee of a block, in wei."""
+    return int(getattr(header, "base_fee_per_gas", 0))
+
+
 def header_record(header: BlockHeaderAPI) -> Record:
     """Return the fields of a Prague header."""
     shown: Any = header
@@ -62,7 +61,7 @@ def header_record(header: BlockHeaderAPI) -> Record:
         "logsBloom": f"0x{header.bloom:0512x}",
         "gasLimit": hex(header.gas_limit),
         "gasUsed": hex(header.gas_used),
-        "baseFeePerGas": hex(shown.base_fee_per_gas),
+        "baseFeePerGas": hex(base_fee_of(header)),
         "miner": data(header.coinbase),
         "difficulty": hex(header.difficulty),
         "totalDifficulty": hex(0),
@@ -135,9 +134,7 @@ def _by_type(transaction: SignedTransactionAPI) -> Record:
         shown["maxFeePerGas"] = hex(transaction.max_fee_per_gas)
         shown["maxPriorityFeePerGas"] = hex(transaction.max_priority_fee_per_gas)
     if kind == SET_CODE:
-        shown["authorizationList"] = [
-            _authorization(each) for each in transaction.authorization_list
-        ]
+        shown["authorizationList"] = [*map(_authorization, transaction.authorization_list)]
     return shown
 
 
@@ -155,10 +152,9 @@ def _authorization(shown: Any) -> Record:
 
 def mined_record(transaction: SignedTransactionAPI, block: BlockAPI, index: int) -> Record:
     """Return a mined transaction."""
-    base_fee_wei = getattr(block.header, "base_fee_per_gas", 0)
     return {
         **transaction_record(transaction),
-        "gasPrice": hex(price_of(transaction, base_fee_wei)),
+        "gasPrice": hex(price_of(transaction, base_fee_of(block.header))),
         "blockHash": data(block.hash),
         "blockNumber": hex(block.number),
         "transactionIndex": hex(index),
@@ -171,7 +167,7 @@ def mined_record(transaction: SignedTransactionAPI, block: BlockAPI, index: int)
 def receipt_records(block: BlockAPI, receipts: Sequence[ReceiptAPI]) -> Iterator[Record]:
     """Yield the receipts of a block."""
     used = num_logs = 0
-    base_fee_wei = getattr(block.header, "base_fee_per_gas", 0)
+    base_fee_wei = base_fee_of(block.header)
     for index, receipt in enumerate(receipts):
         transaction = block.transactions[index]
         place = {

@@ -37,7 +37,6 @@ class Parameter(NamedTuple):
     type: str
     """Type in its canonical spelling."""
     name: str = ""
-    """Name; may be empty."""
     is_indexed: bool = False
     """Whether it is an indexed parameter of an event."""
 
@@ -63,16 +62,14 @@ def parameters(text: str) -> tuple[Parameter, ...]:
     Raises:
         ValueError: one of them is invalid.
     """
-    return tuple(parameter(part) for part in split(text)) if text.strip() else ()
-
-
-def parameter(text: str) -> Parameter:
-    """Parse one parameter."""
-    match = PARAMETER.fullmatch(text)
-    if match is None:
-        raise ValueError(f"not a parameter: {text!r}")
-    kind: str = normalize(match["type"])  # type: ignore[no-untyped-call]
-    return Parameter(kind, match["name"] or "", bool(match["indexed"]))
+    parts = []
+    for part in split(text) if text.strip() else ():
+        match = PARAMETER.fullmatch(part)
+        if match is None:
+            raise ValueError(f"not a parameter: {part!r}")
+        kind: str = normalize(match["type"])  # type: ignore[no-untyped-call]
+        parts.append(Parameter(kind, match["name"] or "", bool(match["indexed"])))
+    return tuple(parts)
 
 
 def split(text: str) -> list[str]:
@@ -94,7 +91,6 @@ def canonical(name: str, parts: Iterable[Parameter]) -> str:
 SELECTOR_BYTES: Final = 4
 """Length of the selector of a function or an error."""
 WORD_BYTES: Final = 32
-"""Length of an ABI word."""
 WORD_END: Final = 2**256
 """Values of a word are below this."""
 PLAIN_ARRAYS: Final = ("uint256[]", "address[]", "bytes32[]")
@@ -155,11 +151,9 @@ class Function:
     def __init__(self, signature: str, returns: str = "") -> None:
         name, inputs = parse(signature)
         self.name: Final[str] = name
-        """Name of the function."""
         self._types: Final = [parameter.type for parameter in inputs]
         self._outputs: Final = [parameter.type for parameter in parameters(returns)]
         self.signature: Final[str] = canonical(name, inputs)
-        """Canonical signature."""
         self.selector: Final[bytes] = selector(self.signature)
         """First 4 bytes of a call."""
 
@@ -184,10 +178,7 @@ class Function:
         return decode(self._outputs, data)
 
     def arguments(self, calldata: bytes) -> tuple[Any, ...]:
-        """Decode the arguments of a call.
-
-        Args:
-            calldata: selector and arguments.
+        """Decode the arguments of a call, which begins with the selector.
 
         Raises:
             AbiError: a call of another function.
@@ -209,31 +200,19 @@ class Event:
     def __init__(self, signature: str) -> None:
         name, self._parameters = parse(signature)
         self.name: Final[str] = name
-        """Name of the event."""
         self._indexed: Final = [part.type for part in self._parameters if part.is_indexed]
         self._plain: Final = [part.type for part in self._parameters if not part.is_indexed]
         self.signature: Final[str] = canonical(name, self._parameters)
-        """Canonical signature."""
         self.topic: Final[str] = f"0x{keccak256(self.signature.encode()).hex()}"
         """First topic of its logs, 0x and 64 hex digits."""
 
     def is_in(self, log: Mapping[str, Any]) -> bool:
-        """Return whether a log is one of this event.
-
-        Args:
-            log: a log of a receipt: ``address``, ``topics``, ``data``.
-        """
+        """Return whether a log, as in a receipt, is one of this event."""
         topics: Sequence[str] = log["topics"]
         return len(topics) == 1 + len(self._indexed) and topics[0] == self.topic
 
     def decode(self, log: Mapping[str, Any]) -> tuple[Any, ...]:
-        """Decode a log.
-
-        Args:
-            log: a log of a receipt: ``address``, ``topics``, ``data``.
-
-        Returns:
-            The parameters in the order of the signature.
+        """Return the parameters of a log in the order of the signature.
 
         Raises:
             AbiError: a log of another event.
@@ -247,10 +226,7 @@ class Event:
 
 
 def revert_reason(data: bytes) -> str:
-    """Describe why a call was reverted.
-
-    Args:
-        data: the data that the reverted call returned; arbitrary bytes.
+    """Describe why a call was reverted, by the data that it returned, which may be any bytes.
 
     Returns:
         A text such as ``ERC20InsufficientBalance(sender=0x.., balance=0, needed=5)``, or the
@@ -280,18 +256,10 @@ class Revert(NamedTuple):
 
 
 def revert_error(data: bytes) -> Revert | None:
-    """Decode the error of a reverted call.
-
-    Args:
-        data: the data that the call returned; arbitrary bytes.
-
-    Returns:
-        The error; None if it is not an error of Solidity or of our contracts.
-    """
-    head, rest = data[:SELECTOR_BYTES], data[SELECTOR_BYTES:]
+    """Decode the data of a reverted call; None if it is no error of Solidity or our contracts."""
     try:
-        name, parts = _known_errors()[head]
-        values = decode([part.type for part in parts], rest)
+        name, parts = _known_errors()[data[:SELECTOR_BYTES]]
+        values = decode([part.type for part in parts], data[SELECTOR_BYTES:])
     except (KeyError, AbiError):
         return None
     return Revert(name, {part.name: value for part, value in zip(parts, values, strict=True)})
@@ -314,11 +282,7 @@ def selector(signature: str) -> bytes:
 
 
 def encode(types: Sequence[str], values: Sequence[Any]) -> bytes:
-    """Encode values, for example the arguments of a constructor.
-
-    Args:
-        types: canonical types.
-        values: one value for each type.
+    """Encode values of canonical types, for example the arguments of a constructor.
 
     Raises:
         AbiError: the number or a type of the values is wrong.
@@ -333,11 +297,7 @@ def encode(types: Sequence[str], values: Sequence[Any]) -> bytes:
 
 
 def plainly(types: Sequence[str], values: Sequence[Any]) -> bytes | None:
-    """Encode values of common types in a tenth of eth-abi's time.
-
-    Returns:
-        The encoded values; None if eth-abi has to encode or reject them.
-    """
+    """Encode values of common types in a tenth of eth-abi's time; None to use eth-abi."""
     if len(types) != len(values):
         return None
     heads, tails = [], []
@@ -379,11 +339,7 @@ def plain_tail(kind: str, value: object) -> bytes | None:
 
 
 def decode(types: Sequence[str], data: bytes) -> tuple[Any, ...]:
-    """Decode values.
-
-    Args:
-        types: canonical types.
-        data: the encoded values; may be longer.
+    """Decode values of canonical types; the data may be longer.
 
     Raises:
         AbiError: the data is too short or does not match the types.
@@ -391,9 +347,8 @@ def decode(types: Sequence[str], data: bytes) -> tuple[Any, ...]:
     try:
         return _CODEC.decode(types, data)
     except (DecodingError, UnicodeDecodeError, OverflowError) as error:
-        raise AbiError(
-            f"{len(data)} bytes cannot be decoded as ({','.join(types)}): {error}"
-        ) from error
+        text = f"{len(data)} bytes cannot be decoded as ({','.join(types)}): {error}"
+        raise AbiError(text) from error
 
 
 def from_hex(text: str) -> bytes:

@@ -4,8 +4,8 @@ The private keys are published in every Ethereum tutorial. Funds sent to these a
 network are lost.
 """
 
-from collections.abc import Iterable
-from typing import Final
+from collections.abc import Sequence
+from typing import Final, TypeAlias
 
 import msgspec
 
@@ -21,45 +21,31 @@ SHORT_MAX: Final = 55
 """Maximum number of bytes of a short string or list."""
 
 
-def rlp_string(data: bytes) -> bytes:
-    r"""Encode a byte string.
-
-    >>> rlp_string(b"dog"), rlp_string(b"\x7f"), rlp_string(b"")
-    (b'\x83dog', b'\x7f', b'\x80')
-    """
-    if len(data) == 1 and data[0] < SHORT_STRING:
-        return data
-    return _head(SHORT_STRING, len(data)) + data
+RlpValue: TypeAlias = "bytes | int | Sequence[RlpValue]"
+"""A byte string, a number of 0 or more, or a list."""
 
 
-def rlp_integer(value: int) -> bytes:
-    r"""Encode an integer as a string without leading zeros.
+def rlp(value: RlpValue) -> bytes:
+    r"""Encode a value as RLP; a number becomes a string without leading zeros.
 
     Raises:
-        OverflowError: the value is negative.
+        OverflowError: a number is negative.
 
-    >>> rlp_integer(0), rlp_integer(15), rlp_integer(1024)
-    (b'\x80', b'\x0f', b'\x82\x04\x00')
+    >>> rlp(b"dog"), rlp(0), rlp(1024), rlp([b"cat", 15])
+    (b'\x83dog', b'\x80', b'\x82\x04\x00', b'\xc5\x83cat\x0f')
     """
-    return rlp_string(value.to_bytes((value.bit_length() + 7) // 8))
-
-
-def rlp_list(items: Iterable[bytes]) -> bytes:
-    r"""Encode a list of encoded items.
-
-    >>> rlp_list([rlp_string(b"cat"), rlp_string(b"dog")])
-    b'\xc8\x83cat\x83dog'
-    """
-    data = b"".join(items)
-    return _head(SHORT_LIST, len(data)) + data
-
-
-def _head(offset: int, length: int) -> bytes:
-    """Encode the length prefix."""
-    if length <= SHORT_MAX:
-        return bytes([offset + length])
-    digits = length.to_bytes((length.bit_length() + 7) // 8)
-    return bytes([offset + SHORT_MAX + len(digits)]) + digits
+    if isinstance(value, int):
+        value = value.to_bytes((value.bit_length() + 7) // 8)
+    if isinstance(value, bytes):
+        if len(value) == 1 and value[0] < SHORT_STRING:
+            return value
+        offset, data = SHORT_STRING, value
+    else:
+        offset, data = SHORT_LIST, b"".join(map(rlp, value))
+    if len(data) <= SHORT_MAX:
+        return bytes([offset + len(data)]) + data
+    length = len(data).to_bytes((len(data).bit_length() + 7) // 8)
+    return bytes([offset + SHORT_MAX + len(length)]) + length + data
 
 
 MNEMONIC: Final = "test test test test test test test test test test test junk"
@@ -84,14 +70,11 @@ class DevAccount(msgspec.Struct, frozen=True):
 
 
 def create_address(sender: str, nonce: int) -> str:
-    """Return the address of the contract that a transaction creates.
+    """Return the address (EIP-55) of the contract that a transaction creates.
 
     Args:
         sender: sender of the transaction.
         nonce: nonce of the transaction, 0 or more.
-
-    Returns:
-        The address, EIP-55.
 
     Raises:
         InvalidAddressError: the sender is not an address.
@@ -103,72 +86,40 @@ def create_address(sender: str, nonce: int) -> str:
     if nonce < 0:
         raise ValueError(f"nonce must be 0 or more; got {nonce}")
     owner = bytes.fromhex(read_address("sender", sender)[2:])
-    data = rlp_list([rlp_string(owner), rlp_integer(nonce)])
-    return checksummed(keccak256(data)[12:])
+    return checksummed(keccak256(rlp([owner, nonce]))[12:])
 
 
-ACCOUNTS: Final[tuple[DevAccount, ...]] = (
-    DevAccount(
-        0,
-        "0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266",
-        "0xac0974bec39a17e36ba4a6b4d238ff944bacb478cbed5efcae784d7bf4f2ff80",
-        "deployer of the exchange",
-    ),
-    DevAccount(
-        1,
-        "0x70997970C51812dc3A010C7d01b50e0d17dc79C8",
-        "0x59c6995e998f97a5a0044966f0945389dc9e86dae88c7a8412f4603b6b78690d",
-        "bot of the demo",
-    ),
-    DevAccount(
-        2,
-        "0x3C44CdDdB6a900fa2b585dd299e03d12FA4293BC",
-        "0x5de4111afa1a4b94908f83103eb1f1706367c2e68ca870fc3fb9a804cdab365a",
-        "bot of the demo",
-    ),
-    DevAccount(
-        3,
-        "0x90F79bf6EB2c4f870365E785982E1f101E93b906",
-        "0x7c852118294e51e653712a81e05800f419141751be58f605c371e15141b007a6",
-        "free",
-    ),
-    DevAccount(
-        4,
-        "0x15d34AAf54267DB7D7c367839AAf71A00a2C6A65",
-        "0x47e179ec197488593b187f80a00eb0da91f1b9d0b13f8733639f19c30a34926a",
-        "free",
-    ),
-    DevAccount(
-        5,
-        "0x9965507D1a55bcC2695C58ba16FB37d819B0A4dc",
-        "0x8b3a350cf5c34c9194ca85829a2df0ec3153be0318b5e2d3348e872092edffba",
-        "free",
-    ),
-    DevAccount(
-        6,
-        "0x976EA74026E726554dB657fA54763abd0C3a0aa9",
-        "0x92db14e403b83dfe3df233f83dfa3a0d7096f21ca9b0d6d6b8d88b2b4ec1564e",
-        "free",
-    ),
-    DevAccount(
-        7,
-        "0x14dC79964da2C08b23698B3D3cc7Ca32193d9955",
-        "0x4bbbf85ce3377467afe5d46f804f221813b2bb87f24d81f60f1fcdbf7cbf4356",
-        "free",
-    ),
-    DevAccount(
-        8,
-        "0x23618e81E3f5cdF7f54C3d65f7FBc0aBf5B21E8f",
-        "0xdbda1821b80551c9d65939329250298aa3472ba22feea921c0cf5d620ea67b97",
-        "free",
-    ),
-    DevAccount(
-        9,
-        "0xa0Ee7A142d267C1f36714E4a8F75612F20a79720",
-        "0x2a871d0798f97d79848a013d4936a73bf4cc922c825d33c1cf7073dff6d409c6",
-        "operator",
-    ),
+_ADDRESSES: Final = (
+    "0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266",
+    "0x70997970C51812dc3A010C7d01b50e0d17dc79C8",
+    "0x3C44CdDdB6a900fa2b585dd299e03d12FA4293BC",
+    "0x90F79bf6EB2c4f870365E785982E1f101E93b906",
+    "0x15d34AAf54267DB7D7c367839AAf71A00a2C6A65",
+    "0x9965507D1a55bcC2695C58ba16FB37d819B0A4dc",
+    "0x976EA74026E726554dB657fA54763abd0C3a0aa9",
+    "0x14dC79964da2C08b23698B3D3cc7Ca32193d9955",
+    "0x23618e81E3f5cdF7f54C3d65f7FBc0aBf5B21E8f",
+    "0xa0Ee7A142d267C1f36714E4a8F75612F20a79720",
 )
+_PRIVATE_KEYS: Final = (
+    "0xac0974bec39a17e36ba4a6b4d238ff944bacb478cbed5efcae784d7bf4f2ff80",
+    "0x59c6995e998f97a5a0044966f0945389dc9e86dae88c7a8412f4603b6b78690d",
+    "0x5de4111afa1a4b94908f83103eb1f1706367c2e68ca870fc3fb9a804cdab365a",
+    "0x7c852118294e51e653712a81e05800f419141751be58f605c371e15141b007a6",
+    "0x47e179ec197488593b187f80a00eb0da91f1b9d0b13f8733639f19c30a34926a",
+    "0x8b3a350cf5c34c9194ca85829a2df0ec3153be0318b5e2d3348e872092edffba",
+    "0x92db14e403b83dfe3df233f83dfa3a0d7096f21ca9b0d6d6b8d88b2b4ec1564e",
+    "0x4bbbf85ce3377467afe5d46f804f221813b2bb87f24d81f60f1fcdbf7cbf4356",
+    "0xdbda1821b80551c9d65939329250298aa3472ba22feea921c0cf5d620ea67b97",
+    "0x2a871d0798f97d79848a013d4936a73bf4cc922c825d33c1cf7073dff6d409c6",
+)
+_ROLES: Final = (
+    "deployer of the exchange",
+    *2 * ("bot of the demo",),
+    *6 * ("free",),
+    "operator",
+)
+ACCOUNTS: Final = tuple(map(DevAccount, range(10), _ADDRESSES, _PRIVATE_KEYS, _ROLES))
 """All ten accounts by index."""
 DEPLOYER: Final = ACCOUNTS[0]
 """Owner of the exchange contract. Its nonce 0 is reserved for that contract's known address."""

@@ -4,9 +4,7 @@ from collections.abc import Sequence
 from itertools import accumulate
 from typing import Any, Final
 
-import msgspec
-
-from clob.signing import ZERO_ADDRESS, SignedOrder, salt_number
+from clob.signing import salt_number
 from clob_server.chain.eth.abi import AbiError, Event, Function
 from clob_server.chain.operation_bodies import FillBody, PartyBody
 
@@ -58,51 +56,8 @@ FAILED: Final = Event("SettleFailed(uint256 indexed tradeId, bytes reason)")
 SETTLED_BEFORE: Final = Event("SettledBefore(uint256 indexed tradeId)")
 
 
-class Party(msgspec.Struct, frozen=True, kw_only=True):
-    """An order in a fill."""
-
-    order: SignedOrder
-    """The order with its signature; an unsigned order needs a gasless maker."""
-    wallet: str = ZERO_ADDRESS
-    """Wallet that pays collateral for a buy and receives it for a sale; the zero address stands for
-    the maker."""
-    fee_rate_bps: int = 0
-    """Fee rate that is charged, in basis points."""
-
-
-class SettlementFill(msgspec.Struct, frozen=True, kw_only=True):
-    """A trade to settle; for complementary tokens, both of its trades."""
-
-    trade_id: int
-    """Trade id of 256 bits; each id settles once. Consecutive ids share a storage word, which
-    saves gas."""
-    price: int
-    """Cents, for the token of the resting order."""
-    size: int
-    """Amount of tokens, in wei."""
-    resting: Party
-    """The resting order."""
-    incoming: Party
-    """The incoming order."""
-
-
-def encode_settle(fills: Sequence[SettlementFill]) -> bytes:
-    """Encode the call that settles fills, at most :data:`FILLS_MAX`.
-
-    Args:
-        fills: in trading order.
-
-    Raises:
-        AbiError: a value does not match its type.
-    """
-    return SETTLE.encode([_fill(fill) for fill in fills])
-
-
 def encode_settle_bodies(fills: Sequence[FillBody]) -> bytes:
-    """Encode the call that settles fills of the server, ten times as fast as eth-abi.
-
-    Args:
-        fills: in trading order.
+    """Encode the call that settles fills in trading order, ten times as fast as eth-abi.
 
     Raises:
         ValueError: a number is invalid, or a value does not match its type.
@@ -117,9 +72,6 @@ def encode_settle_bodies(fills: Sequence[FillBody]) -> bytes:
 
 def decode_settle(calldata: bytes) -> list[FillBody]:
     """Decode the fills of a call that settles them.
-
-    Args:
-        calldata: selector and arguments.
 
     Raises:
         AbiError: another call.
@@ -139,9 +91,6 @@ def decode_settle(calldata: bytes) -> list[FillBody]:
 
 def body_values(party: PartyBody) -> tuple[Any, ...]:
     """Return the twelve fields of an order for the contract.
-
-    Args:
-        party: the order.
 
     Raises:
         ValueError: a number is invalid.
@@ -163,54 +112,13 @@ def body_values(party: PartyBody) -> tuple[Any, ...]:
 
 
 def body_signature(party: PartyBody) -> bytes:
-    """Return the signature of an order; empty if it is unsigned.
-
-    Args:
-        party: the order.
-
-    Raises:
-        ValueError: the signature is not 0x and hex digits.
-    """
-    return _signature(party.signature)
-
-
-def order_values(order: SignedOrder) -> tuple[Any, ...]:
-    """Return the twelve fields of an order for the contract."""
-    return (
-        salt_number(order.salt),
-        order.maker,
-        order.signer,
-        order.taker,
-        order.token_id,
-        order.maker_amount,
-        order.taker_amount,
-        order.expiration_s,
-        order.nonce,
-        order.fee_rate_bps,
-        order.side,
-        order.signature_type,
-    )
-
-
-def signature_bytes(order: SignedOrder) -> bytes:
     """Return the signature of an order; empty if it is unsigned or all zeros.
 
     Raises:
         ValueError: the signature is not 0x and hex digits.
     """
-    return _signature(order.signature)
-
-
-def _fill(fill: SettlementFill) -> tuple[Any, ...]:
-    """Return a fill as values for eth-abi."""
-    parties = _party(fill.resting), _party(fill.incoming)
-    return (fill.trade_id, fill.price, fill.size, *parties)
-
-
-def _party(party: Party) -> tuple[Any, ...]:
-    """Return an order in a fill as values for eth-abi."""
-    values, signature = order_values(party.order), signature_bytes(party.order)
-    return (values, signature, party.wallet, party.fee_rate_bps)
+    signature = bytes.fromhex(party.signature[2:])
+    return signature if any(signature) else b""
 
 
 def _encode_fill(fill: FillBody) -> bytes:
@@ -225,7 +133,7 @@ def _encode_party(party: PartyBody) -> bytes:
     """Encode an order in a fill: fields, offset of the signature, signature."""
     signature = body_signature(party)
     *fields, side, signature_type = body_values(party)
-    values = (
+    words = (
         *(_address(value) if isinstance(value, str) else _word(value) for value in fields),
         _word(side, 1),
         _word(signature_type, 1),
@@ -235,7 +143,7 @@ def _encode_party(party: PartyBody) -> bytes:
         _word(len(signature)),
         signature.ljust(-(-len(signature) // WORD) * WORD, b"\0"),
     )
-    return b"".join(values)
+    return b"".join(words)
 
 
 def _word(value: int, length: int = WORD) -> bytes:
@@ -260,12 +168,6 @@ def _address(text: str) -> bytes:
     if len(raw) != ADDRESS_BYTES:
         raise AbiError(f"not an address: {text}")
     return raw.rjust(WORD, b"\0")
-
-
-def _signature(text: str) -> bytes:
-    """Return the bytes of a signature; empty if it is all zeros."""
-    signature = bytes.fromhex(text[2:])
-    return signature if any(signature) else b""
 
 
 def _read_party(values: tuple[Any, ...]) -> PartyBody:

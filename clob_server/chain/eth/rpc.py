@@ -18,12 +18,7 @@ import msgspec
 
 
 class LoopbackTransport:
-    """Posts JSON to a loopback address over connections that stay open.
-
-    Args:
-        parts: the URL, http.
-        timeout_s: response timeout, seconds.
-    """
+    """Posts JSON to a loopback address over connections that stay open."""
 
     def __init__(self, parts: SplitResult, timeout_s: float) -> None:
         self._host = parts.hostname or ""
@@ -53,13 +48,9 @@ class LoopbackTransport:
                 except ConnectionError:
                     if connection.has_received:  # otherwise it was closed while unused: use another
                         raise
-            return await self._exchange(await self._connect(), data)
-
-    async def _connect(self) -> "_Connection":
-        """Open another connection."""
-        loop = asyncio.get_running_loop()
-        _, connection = await loop.create_connection(_Connection, self._host, self._port)
-        return connection
+            loop = asyncio.get_running_loop()
+            _, connection = await loop.create_connection(_Connection, self._host, self._port)
+            return await self._exchange(connection, data)
 
     async def _exchange(self, connection: "_Connection", data: bytes) -> tuple[int, bytes]:
         """Send a request over a connection, and keep the connection for the next one."""
@@ -123,7 +114,7 @@ class _Connection(asyncio.Protocol):
             self._fail(ConnectionError(f"invalid HTTP response: {error}"))
             self.close()
 
-    def connection_lost(self, error: Exception | None) -> None:
+    def connection_lost(self, exc: Exception | None) -> None:
         self._transport = None
         self._fail(ConnectionResetError("the connection was closed"))
 
@@ -186,11 +177,8 @@ class NodeRejectedError(NodeError):
     def __init__(self, code: int, message: str, data: object = None) -> None:
         super().__init__(f"{message[:SHOWN]} ({code})")
         self.code: Final[int] = code
-        """Error code."""
         self.message: Final[str] = message
-        """Error message."""
         self.data: Final[object] = data
-        """Error data."""
 
 
 Reply: TypeAlias = Any | NodeRejectedError
@@ -198,12 +186,7 @@ Reply: TypeAlias = Any | NodeRejectedError
 
 
 class HttpxTransport:
-    """Posts JSON to any address, with httpx.
-
-    Args:
-        url: the URL, http or https.
-        timeout_s: response timeout, seconds.
-    """
+    """Posts JSON to any address, with httpx."""
 
     def __init__(self, url: str, timeout_s: float) -> None:
         self._url = httpx.URL(url)
@@ -211,12 +194,7 @@ class HttpxTransport:
         self._http = httpx.AsyncClient(timeout=timeout_s, headers=headers)
 
     async def post(self, content: bytes) -> tuple[int, bytes]:
-        """Send a request and return status and body of the response.
-
-        Raises:
-            OSError: no connection, or it was closed.
-            TimeoutError: no response in time.
-        """
+        """Send a request like :meth:`LoopbackTransport.post`."""
         try:
             try:
                 answer = await self._http.post(self._url, content=content)
@@ -250,39 +228,26 @@ class Rpc:
         if parts.scheme not in ("http", "https") or not parts.hostname:
             raise ValueError("the URL of the node must start with http:// or https://")
         self.host: Final[str] = parts.hostname
-        """Host of the node."""
         if is_near is None:
             is_near = parts.scheme == "http" and parts.hostname in LOOPBACK
         self._transport: LoopbackTransport | HttpxTransport = (
             LoopbackTransport(parts, timeout_s) if is_near else HttpxTransport(url, timeout_s)
         )
-        self._encode = msgspec.json.Encoder().encode
-        self._decode = msgspec.json.Decoder().decode
         self._number = 0
 
     async def ask(self, method: str, *params: Any) -> Any:
         """Send one request and return its result.
 
-        Args:
-            method: the method.
-            params: JSON parameters.
-
         Raises:
             NodeUnreachableError, NodeInvalidResponseError, NodeRejectedError: the request failed.
         """
         (reply,) = await self.batch([(method, params)])
-        if isinstance(reply, NodeRejectedError):
-            raise reply
-        return reply
+        return result(reply)
 
     async def batch(self, requests: Sequence[RpcRequest]) -> list[Reply]:
-        """Send several requests as one batch.
+        """Send several requests as one batch and return their results in the same order.
 
-        Args:
-            requests: methods and parameters.
-
-        Returns:
-            Results in the order of the requests; JSON-RPC errors are returned, not raised.
+        JSON-RPC errors are returned, not raised.
 
         Raises:
             NodeUnreachableError, NodeInvalidResponseError: no response, or an invalid one.
@@ -293,7 +258,7 @@ class Rpc:
             {"jsonrpc": "2.0", "id": first + place, "method": method, "params": list(params)}
             for place, (method, params) in enumerate(requests)
         ]
-        content = self._encode(messages[0] if len(messages) == 1 else messages)
+        content = msgspec.json.encode(messages[0] if len(messages) == 1 else messages)
         response = await self._post(content)
         answers = response if isinstance(response, list) else [response]
         by_id = {answer.get("id"): answer for answer in answers if isinstance(answer, dict)}
@@ -301,26 +266,20 @@ class Rpc:
 
     async def _post(self, content: bytes) -> Any:
         """Post a request and decode the JSON of the response."""
+        node = f"the node at {self.host}"
         try:
             status, answer = await self._transport.post(content)
         except TimeoutError as error:
-            raise NodeUnreachableError(
-                f"the node at {self.host} did not respond in time"
-            ) from error
+            raise NodeUnreachableError(f"{node} did not respond in time") from error
         except OSError as error:
-            raise NodeUnreachableError(
-                f"the node at {self.host} is unreachable: {type(error).__name__}"
-            ) from error
+            raise NodeUnreachableError(f"{node} is unreachable: {type(error).__name__}") from error
         if status >= BROKEN or status == BUSY:
-            raise NodeUnreachableError(
-                f"the node at {self.host} responded with HTTP status {status}"
-            )
+            raise NodeUnreachableError(f"{node} responded with HTTP status {status}")
         try:
-            return self._decode(answer)
+            return msgspec.json.decode(answer)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            raise NodeInvalidResponseError(
-                f"the node at {self.host} responded with invalid JSON (HTTP status {status})"
-            ) from error
+            text = f"{node} responded with invalid JSON (HTTP status {status})"
+            raise NodeInvalidResponseError(text) from error
 
     def _reply(self, answer: Any, response: object) -> Reply:
         """Return the result or the error of one response."""
@@ -346,9 +305,8 @@ class Rpc:
 def read_error(error: Mapping[str, Any]) -> NodeRejectedError:
     """Read a JSON-RPC error."""
     code = error.get("code")
-    return NodeRejectedError(
-        code if isinstance(code, int) else 0, str(error.get("message", "")), error.get("data")
-    )
+    code = code if isinstance(code, int) else 0
+    return NodeRejectedError(code, str(error.get("message", "")), error.get("data"))
 
 
 def result(reply: Reply) -> Any:
@@ -383,9 +341,8 @@ def number(value: object) -> int:
     """
     if isinstance(value, str) and _NUMBER.fullmatch(value):
         return int(value, 16)
-    raise NodeInvalidResponseError(
-        f"expected a hex number from the node; got {str(value)[:SHOWN]!r}"
-    )
+    text = f"expected a hex number from the node; got {str(value)[:SHOWN]!r}"
+    raise NodeInvalidResponseError(text)
 
 
 def content(value: object) -> bytes:

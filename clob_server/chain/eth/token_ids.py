@@ -26,12 +26,6 @@ CURVE_B: Final = 3
 def question_id(text: str) -> bytes:
     """Return the Keccak-256 hash of the UTF-8 text of a question.
 
-    Args:
-        text: the question.
-
-    Returns:
-        32 bytes.
-
     >>> question_id("Will it rain?").hex()[:16]
     '5ff0ad25e002cbf2'
     """
@@ -39,15 +33,12 @@ def question_id(text: str) -> bytes:
 
 
 def condition_id(oracle: str, question: bytes, outcome_slots: int = OUTCOME_SLOTS) -> bytes:
-    """Return the id of a condition: oracle, question and number of outcomes.
+    """Return the id of a condition, 32 bytes.
 
     Args:
         oracle: address that reports the payouts.
         question: the 32 bytes of :func:`question_id`.
         outcome_slots: number of outcomes, 2 to 256.
-
-    Returns:
-        32 bytes.
 
     Raises:
         InvalidAddressError: the oracle is not an address.
@@ -59,7 +50,7 @@ def condition_id(oracle: str, question: bytes, outcome_slots: int = OUTCOME_SLOT
 
 
 def collection_id(condition: bytes, index_set: int) -> bytes:
-    """Return the id of a set of outcomes of a condition, without a parent collection.
+    """Return the id, 32 bytes, of a set of outcomes of a condition, without a parent collection.
 
     The contract maps the hash to a curve point: the first x after the hash that has a y, and the y
     whose last bit equals the first bit of the hash.
@@ -67,9 +58,6 @@ def collection_id(condition: bytes, index_set: int) -> bytes:
     Args:
         condition: the 32 bytes of :func:`condition_id`.
         index_set: the outcomes, as bits; the first outcome is bit 0.
-
-    Returns:
-        32 bytes.
 
     Raises:
         ValueError: the condition is not 32 bytes long.
@@ -85,14 +73,11 @@ def collection_id(condition: bytes, index_set: int) -> bytes:
 
 
 def position_id(collateral: str, collection: bytes) -> int:
-    """Return the token id of a collection that is backed by a collateral.
+    """Return the ERC-1155 token id, below 2**256, of a collection.
 
     Args:
-        collateral: address of the ERC-20.
+        collateral: address of the ERC-20 that backs it.
         collection: the 32 bytes of :func:`collection_id`.
-
-    Returns:
-        The ERC-1155 id, below 2**256.
 
     Raises:
         InvalidAddressError: the collateral is not an address.
@@ -103,14 +88,7 @@ def position_id(collateral: str, collection: bytes) -> int:
 
 
 def token_ids(collateral: str, condition: bytes) -> tuple[int, int]:
-    """Return both outcome tokens of a market.
-
-    Args:
-        collateral: address of the ERC-20 that backs them.
-        condition: the 32 bytes of :func:`condition_id`.
-
-    Returns:
-        The ids of YES (index set 1) and NO (index set 2), below 2**256 each.
+    """Return the ids of the tokens YES (index set 1) and NO (index set 2) of a condition.
 
     Raises:
         InvalidAddressError: the collateral is not an address.

@@ -2,12 +2,14 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 import msgspec
 
 from clob_server.chain.config import Addresses
 from clob_server.chain.messages import Hashes
+from clob_server.chain.operation_bodies import kind_of
+from clob_server.chain.operations.calls import StepBuilder
 from clob_server.chain.operations.reserved import Reservation, ReservedAmounts
 from clob_server.chain.tx.gas_limits import StepCall
 from clob_server.chain.tx.node import Node
@@ -15,7 +17,7 @@ from clob_server.chain.tx.outbox import Outbox
 from clob_server.chain.tx.sender import Sender
 from clob_server.chain.tx.steps import Operation, Step
 
-_ENCODE: Final = msgspec.json.Encoder().encode
+Parameters = TypeVar("Parameters", bound=msgspec.Struct)
 
 
 class OperationRejectedError(Exception):
@@ -30,9 +32,7 @@ class OperationRejectedError(Exception):
     def __init__(self, code: str, detail: str, **more: str) -> None:
         super().__init__(detail)
         self.code: Final[str] = code
-        """Problem code."""
         self.more: Final[dict[str, str]] = more
-        """Additional members of the problem document."""
 
 
 class StepFailedError(Exception):
@@ -57,27 +57,21 @@ class OperationContext(NamedTuple):
     """Everything that operations work with."""
 
     node: Node
-    """View of the node."""
     outbox: Outbox
-    """Storage of operations and steps."""
     sender: Sender
-    """Sends the steps."""
     addresses: Addresses
-    """Addresses of the contracts."""
     reserved: ReservedAmounts
-    """Amounts that running operations will take from wallets."""
     gas_gift: int
     """Ether that the faucet sends for gas, in wei; 0 for none."""
 
+    @property
+    def builder(self) -> StepBuilder:
+        """Builder of steps for these contracts and this operator."""
+        return StepBuilder(self.addresses, self.node.operator)
+
 
 class Run:
-    """A running operation.
-
-    Args:
-        context: the context.
-        operation: the stored operation.
-        estimates: gas estimates of its first steps by step name, if the check requested them.
-    """
+    """A running operation."""
 
     def __init__(
         self,
@@ -86,9 +80,7 @@ class Run:
         estimates: Mapping[str, int] | None = None,
     ) -> None:
         self.context: Final[OperationContext] = context
-        """The context."""
         self.operation: Final[Operation] = operation
-        """The stored operation."""
         self._estimates = dict(estimates or {})
 
     async def send(self, *calls: StepCall, then: StepCall | None = None) -> list[Step | None]:
@@ -101,15 +93,17 @@ class Run:
                 self._estimates[then.name] = estimate
         return steps
 
+    async def send_optional(self, call: StepCall) -> str | None:
+        """Send a step that may fail and return its hash; None if it failed."""
+        (step,) = await self.send(call)
+        return step_hash(step) if step is not None and step.status == "confirmed" else None
+
     async def confirm(self, *calls: StepCall, then: StepCall | None = None) -> list[Step]:
-        """Send independent steps and wait until all are confirmed.
+        """Send independent steps and return them once all are confirmed.
 
         Args:
             calls: the steps.
             then: the next step, whose gas is estimated meanwhile.
-
-        Returns:
-            The confirmed steps.
 
         Raises:
             StepFailedError: one of them failed.
@@ -142,10 +136,7 @@ class Run:
         return any(name in current for name in names)
 
     def continue_undoing(self, *names: str) -> None:
-        """Raise if the operation was being undone when it was interrupted.
-
-        Args:
-            names: the steps that undo it.
+        """Raise if the operation was being undone, with these steps, when it was interrupted.
 
         Raises:
             StepFailedError: it was; with the original failure.
@@ -158,23 +149,23 @@ class Run:
         raise StepFailedError("the operation is being undone")
 
 
-class Work(ABC):
+class Work(ABC, Generic[Parameters]):
     """The checks and steps of one operation."""
 
-    kind: str
-    """Kind of operation."""
     step_names: tuple[str, ...]
     """Names of its steps, without those that undo it."""
     gas: int
     """Upper estimate of its gas."""
     lock: Lock | None = None
-    """The lock that it needs; None for no lock."""
     reservations: tuple[Reservation, ...] = ()
     """Amounts that it will take from wallets."""
 
-    @abstractmethod
+    def __init__(self, body: Parameters) -> None:
+        self.body: Final[Parameters] = body
+        self.kind: Final[str] = kind_of(body)
+
     async def check(self, context: OperationContext) -> dict[str, int] | None:
-        """Reject an operation that cannot succeed.
+        """Reject an operation that cannot succeed; by default, accept it.
 
         Returns:
             Gas estimates of the first steps by name, if they were requested.
@@ -193,13 +184,25 @@ class Work(ABC):
         """
 
 
-def step_hashes(names: Sequence[str], steps: Sequence[Step]) -> Hashes:
-    """Return the transaction hashes of an operation by step name, of current attempts only.
+async def run_to_end(run: Run, work: Work[Any]) -> Any:
+    """Run an operation, store its answer and return it; the next commit makes it durable.
 
-    Args:
-        names: steps that are always included, with None if they have no transaction.
-        steps: stored steps.
+    Raises:
+        StepFailedError: it failed, which is stored as well.
+        StuckError: it failed and something could not be returned.
     """
+    outbox, number = run.context.outbox, run.operation.number
+    try:
+        answer = await work.run(run)
+    except StepFailedError as error:
+        outbox.set_status(number, "failed", error=str(error))
+        raise
+    outbox.set_status(number, "done", answer=msgspec.json.encode(answer))
+    return answer
+
+
+def step_hashes(names: Sequence[str], steps: Sequence[Step]) -> Hashes:
+    """Return the transaction hashes by step name, of current attempts; None for missing names."""
     hashes: Hashes = dict.fromkeys(names)
     hashes |= {step.name: step_hash(step) for step in steps if step.counts and step.transactions}
     return hashes
@@ -208,8 +211,3 @@ def step_hashes(names: Sequence[str], steps: Sequence[Step]) -> Hashes:
 def step_hash(step: Step) -> str:
     """Return the hash of the mined transaction of a step, or of the newest one."""
     return step.hash or step.transactions[-1].hash
-
-
-def encode_json(value: Any) -> bytes:
-    """Encode as JSON."""
-    return _ENCODE(value)

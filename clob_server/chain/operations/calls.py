@@ -1,7 +1,8 @@
 """Contract functions and events, and the builder of the steps that call them."""
 
-from typing import Final
+from typing import Any, Final
 
+from clob.units import UINT256_MAX
 from clob_server.chain.config import Addresses
 from clob_server.chain.eth.abi import Event, Function
 from clob_server.chain.eth.exchange_abi import REGISTER
@@ -18,8 +19,6 @@ INDEX_SETS: Final = (YES, NO)
 """Index sets into which collateral is split."""
 UNIT: Final = 10**6
 """One unit of collateral, in the smallest unit of the stablecoin."""
-UINT256_MAX: Final = 2**256 - 1
-"""Amount of an unlimited approval."""
 
 BALANCE: Final = Function("balanceOf(address)", returns="uint256")
 ALLOWANCE: Final = Function("allowance(address,address)", returns="uint256")
@@ -95,79 +94,73 @@ class StepBuilder:
 
     def mint(self, name: str, units: int) -> StepCall:
         """Mint test dollars to the operator."""
-        data = MINT.encode(self._operator, units * UNIT)
-        return StepCall(name, self._stablecoin, data, required_log(self._stablecoin, TRANSFERRED))
+        return call(name, self._stablecoin, TRANSFERRED, MINT, self._operator, units * UNIT)
 
     def wrap(self, name: str, user: str, units: int) -> StepCall:
         """Wrap test dollars of the operator into collateral of a wallet."""
-        data = WRAP.encode(user, units * UNIT)
-        return StepCall(name, self._collateral, data, required_log(self._collateral, TRANSFERRED))
+        return call(name, self._collateral, TRANSFERRED, WRAP, user, units * UNIT)
 
     def approve(self, name: str, token: str, spender: str) -> StepCall:
-        """Approve a contract for all the operator's balance of a token."""
-        return StepCall(
-            name, token, APPROVE.encode(spender, UINT256_MAX), required_log(token, APPROVED)
-        )
+        """Approve a contract for an unlimited amount of the operator's balance of a token."""
+        return call(name, token, APPROVED, APPROVE, spender, UINT256_MAX)
 
     def permit(
         self, name: str, user: str, value: int, deadline: int, v: int, r: bytes, s: bytes
     ) -> StepCall:
         """Submit a wallet's signed approval of collateral."""
-        data = PERMIT.encode(user, self._operator, value, deadline, v, r, s)
-        return StepCall(name, self._collateral, data, required_log(self._collateral, APPROVED))
+        arguments = user, self._operator, value, deadline, v, r, s
+        return call(name, self._collateral, APPROVED, PERMIT, *arguments)
 
     def pull(self, name: str, user: str, amount: int) -> StepCall:
         """Transfer collateral from a wallet to the operator."""
-        data = TRANSFER_FROM.encode(user, self._operator, amount)
-        return StepCall(name, self._collateral, data, required_log(self._collateral, TRANSFERRED))
+        arguments = user, self._operator, amount
+        return call(name, self._collateral, TRANSFERRED, TRANSFER_FROM, *arguments)
 
     def pay(self, name: str, user: str, amount: int) -> StepCall:
         """Transfer collateral from the operator to a wallet."""
-        data = TRANSFER.encode(user, amount)
-        return StepCall(name, self._collateral, data, required_log(self._collateral, TRANSFERRED))
+        return call(name, self._collateral, TRANSFERRED, TRANSFER, user, amount)
 
     def pull_token(self, name: str, user: str, token: int, amount: int) -> StepCall:
         """Transfer an outcome token from a wallet to the operator."""
-        data = TOKEN_FROM.encode(user, self._operator, token, amount, b"")
-        return StepCall(name, self._tokens, data, required_log(self._tokens, TOKEN_TRANSFERRED))
+        arguments = user, self._operator, token, amount, b""
+        return call(name, self._tokens, TOKEN_TRANSFERRED, TOKEN_FROM, *arguments)
 
     def pay_token(self, name: str, user: str, token: int, amount: int) -> StepCall:
         """Transfer an outcome token from the operator to a wallet; a contract wallet runs code."""
-        data = TOKEN_FROM.encode(self._operator, user, token, amount, b"")
-        expects = required_log(self._tokens, TOKEN_TRANSFERRED)
-        return StepCall(name, self._tokens, data, expects, gas_max=TOKEN_TRANSFER_GAS)
+        arguments = self._operator, user, token, amount, b""
+        step = call(name, self._tokens, TOKEN_TRANSFERRED, TOKEN_FROM, *arguments)
+        return step._replace(gas_max=TOKEN_TRANSFER_GAS)
 
     def split(self, name: str, condition: bytes, amount: int) -> StepCall:
         """Split collateral into both outcome tokens."""
-        data = SPLIT.encode(self._collateral, NO_PARENT, condition, INDEX_SETS, amount)
-        return StepCall(name, self._tokens, data, required_log(self._tokens, HAS_SPLIT))
+        arguments = self._collateral, NO_PARENT, condition, INDEX_SETS, amount
+        return call(name, self._tokens, HAS_SPLIT, SPLIT, *arguments)
 
     def merge(self, name: str, condition: bytes, amount: int) -> StepCall:
         """Merge both outcome tokens into collateral."""
-        data = MERGE.encode(self._collateral, NO_PARENT, condition, INDEX_SETS, amount)
-        return StepCall(name, self._tokens, data, required_log(self._tokens, HAS_MERGED))
+        arguments = self._collateral, NO_PARENT, condition, INDEX_SETS, amount
+        return call(name, self._tokens, HAS_MERGED, MERGE, *arguments)
 
     def redeem(self, name: str, condition: bytes, index_sets: list[int]) -> StepCall:
         """Redeem the operator's whole balance of the tokens of these index sets."""
-        data = REDEEM.encode(self._collateral, NO_PARENT, condition, index_sets)
-        return StepCall(name, self._tokens, data, required_log(self._tokens, HAS_REDEEMED))
+        arguments = self._collateral, NO_PARENT, condition, index_sets
+        return call(name, self._tokens, HAS_REDEEMED, REDEEM, *arguments)
 
     def prepare(self, name: str, question: bytes) -> StepCall:
         """Prepare the condition of a question, with the operator as oracle."""
-        data = PREPARE.encode(self._operator, question, len(INDEX_SETS))
-        return StepCall(name, self._tokens, data, required_log(self._tokens, IS_PREPARED))
+        arguments = self._operator, question, len(INDEX_SETS)
+        return call(name, self._tokens, IS_PREPARED, PREPARE, *arguments)
 
     def register(self, name: str, condition: bytes) -> StepCall:
         """Register the tokens of a condition with the exchange."""
-        data = REGISTER.encode(condition)
-        return StepCall(name, self._exchange, data, required_log(self._exchange, IS_REGISTERED))
+        return call(name, self._exchange, IS_REGISTERED, REGISTER, condition)
 
     def report(self, name: str, question: bytes, payouts: tuple[int, int]) -> StepCall:
         """Report the payouts of a question."""
-        data = REPORT.encode(question, payouts)
-        return StepCall(name, self._tokens, data, required_log(self._tokens, IS_RESOLVED))
+        return call(name, self._tokens, IS_RESOLVED, REPORT, question, payouts)
 
 
-def required_log(contract: str, event: Event) -> str:
-    """Return the ``expects`` of a step that must emit an event of a contract."""
-    return f"{contract.lower()} {event.topic}"
+def call(name: str, contract: str, event: Event, function: Function, *arguments: Any) -> StepCall:
+    """Return the step that calls a function of a contract, which must emit an event."""
+    expects = f"{contract.lower()} {event.topic}"
+    return StepCall(name, contract, function.encode(*arguments), expects)

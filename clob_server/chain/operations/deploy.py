@@ -1,14 +1,17 @@
 """Deployment of the contracts with the operator's approvals, and of the exchange."""
 
+from collections.abc import Sequence
 from typing import Final
 
 import msgspec
 
+from clob.signing import ZERO_ADDRESS
+from clob.units import UINT256_MAX
 from clob_server.chain.config import Addresses
 from clob_server.chain.contracts import artifact
 from clob_server.chain.eth import abi
 from clob_server.chain.eth.accounts import create_address
-from clob_server.chain.eth.rpc import content, result
+from clob_server.chain.eth.rpc import Reply, RpcRequest, content, result
 from clob_server.chain.operations.base import (
     OperationContext,
     OperationRejectedError,
@@ -17,13 +20,8 @@ from clob_server.chain.operations.base import (
     Work,
     step_hash,
 )
-from clob_server.chain.operations.calls import ALLOWANCE, UINT256_MAX, StepBuilder
-from clob_server.chain.operations.preconditions import (
-    ZERO_ADDRESS,
-    Read,
-    check_gas,
-    read_until_valid,
-)
+from clob_server.chain.operations.calls import ALLOWANCE
+from clob_server.chain.operations.preconditions import Read, check_gas, read_until_valid
 from clob_server.chain.tx.gas_limits import StepCall
 from clob_server.chain.tx.steps import Step
 
@@ -50,14 +48,9 @@ class DeployBody(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", ta
     """Addresses of the contracts if they exist and only approvals are missing."""
 
 
-class Deploy(Work):
-    """Deploys the contracts, and approves them for the operator's assets.
+class Deploy(Work[DeployBody]):
+    """Deploys the contracts, and approves them for the operator's assets."""
 
-    Args:
-        body: the parameters.
-    """
-
-    kind: str = "deploy"
     step_names: tuple[str, ...] = (
         "conditionalTokensTx",
         "stablecoinTx",
@@ -67,24 +60,14 @@ class Deploy(Work):
     )
     gas: int = 10_000_000
 
-    def __init__(self, body: DeployBody) -> None:
-        self._body = body
-
-    async def check(self, context: OperationContext) -> None:
-        """Accept every deployment, as no other operation can run without the contracts."""
-
     async def run(self, run: Run) -> Addresses:
-        """Deploy missing contracts, send missing approvals and return the addresses.
-
-        Raises:
-            StepFailedError: a deployment or an approval failed.
-        """
-        addresses = self._body.addresses or await self._contracts(run)
-        await self._approvals(run, addresses)
+        """Deploy missing contracts, send missing approvals and return the addresses."""
+        addresses = self.body.addresses or await self._deploy(run)
+        await self._approve(run, addresses)
         run.context.outbox.set_fact(ADDRESSES, msgspec.json.encode(addresses).decode())
         return addresses
 
-    async def _contracts(self, run: Run) -> Addresses:
+    async def _deploy(self, run: Run) -> Addresses:
         """Deploy the contracts in fixed order, so that the nonces determine their addresses."""
         tokens, stablecoin = await run.confirm(
             deploy_step("conditionalTokensTx", "ConditionalTokens"),
@@ -100,18 +83,13 @@ class Deploy(Work):
             conditional_tokens=created_address(run, tokens),
         )
 
-    async def _approvals(self, run: Run, addresses: Addresses) -> None:
+    async def _approve(self, run: Run, addresses: Addresses) -> None:
         """Approve the collateral contract for test dollars, and the tokens for collateral."""
-        operator = run.context.node.operator
-        builder = StepBuilder(addresses, operator)
-        pairs = {
-            "approveStablecoinTx": (addresses.stablecoin, addresses.collateral),
-            "approveCollateralTx": (addresses.collateral, addresses.conditional_tokens),
-        }
+        operator, builder = run.context.node.operator, run.context.builder
         allowances = await read_until_valid(run.context, *approval_reads(operator, addresses))
         missing = [
             builder.approve(name, token, spender)
-            for (name, (token, spender)), amount in zip(pairs.items(), allowances, strict=True)
+            for (name, token, spender), amount in zip(approvals(addresses), allowances, strict=True)
             if not is_unlimited(amount) or run.has_begun(name)
         ]
         if missing:
@@ -119,13 +97,7 @@ class Deploy(Work):
 
 
 def deploy_step(name: str, contract: str, arguments: bytes = b"") -> StepCall:
-    """Return a step that deploys a contract.
-
-    Args:
-        name: name of the step.
-        contract: name of the contract.
-        arguments: encoded constructor arguments.
-    """
+    """Return a step that deploys a contract, with encoded constructor arguments."""
     return StepCall(name, "", artifact(contract).creation + arguments, gas_max=CONTRACT_GAS)
 
 
@@ -136,17 +108,33 @@ def created_address(run: Run, step: Step) -> str:
     return create_address(run.context.node.operator, step.nonce)
 
 
-def approval_reads(operator: str, addresses: Addresses) -> list[Read]:
-    """Return the reads of the operator's approvals for the collateral and the tokens contract."""
+def approvals(addresses: Addresses) -> list[tuple[str, str, str]]:
+    """Return the step, the token and the spender of each approval of the operator."""
     return [
-        Read(addresses.stablecoin, ALLOWANCE, (operator, addresses.collateral)),
-        Read(addresses.collateral, ALLOWANCE, (operator, addresses.conditional_tokens)),
+        ("approveStablecoinTx", addresses.stablecoin, addresses.collateral),
+        ("approveCollateralTx", addresses.collateral, addresses.conditional_tokens),
     ]
+
+
+def approval_reads(operator: str, addresses: Addresses) -> list[Read]:
+    """Return the reads of the operator's approvals."""
+    return [Read(token, ALLOWANCE, (operator, to)) for _, token, to in approvals(addresses)]
 
 
 def is_unlimited(allowance: int) -> bool:
     """Return whether an approval is practically unlimited; transfers may reduce it."""
     return allowance > UINT256_MAX // 2
+
+
+def code_requests(addresses: Sequence[str]) -> list[RpcRequest]:
+    """Return the requests for :func:`without_code`."""
+    return [("eth_getCode", (address, "latest")) for address in addresses]
+
+
+def without_code(addresses: Sequence[str], replies: list[Reply]) -> list[str]:
+    """Return the addresses without a contract."""
+    codes = (content(result(reply)) for reply in replies)
+    return [address for address, code in zip(addresses, codes, strict=True) if not code]
 
 
 # ----- exchange ------------------------------------------------------------------------------
@@ -156,13 +144,10 @@ class DeployExchangeBody(msgspec.Struct, frozen=True, kw_only=True, tag_field="k
     """Parameters of :class:`DeployExchange`, which the command line starts."""
 
     name: str
-    """Name in the domain for which orders are signed."""
     version: str
-    """Version in that domain."""
+    """Name and version in the domain for which orders are signed."""
     collateral: str
-    """Address of the collateral."""
     conditional_tokens: str
-    """Address of the outcome tokens."""
     owner: str
     """Address that may pause the exchange and change its operator."""
 
@@ -178,59 +163,34 @@ class DeployExchangeAnswer(msgspec.Struct, frozen=True, kw_only=True, rename="ca
     """Block number."""
 
 
-class DeployExchange(Work):
-    """Deploys the exchange, with the sender as its operator.
+class DeployExchange(Work[DeployExchangeBody]):
+    """Deploys the exchange, with the sender as its operator."""
 
-    Args:
-        body: the parameters.
-    """
-
-    kind: str = "found"
     step_names: tuple[str, ...] = (EXCHANGE_STEP,)
     gas: int = EXCHANGE_GAS
 
-    def __init__(self, body: DeployExchangeBody) -> None:
-        self._body = body
-
     async def check(self, context: OperationContext) -> None:
-        """Reject an exchange without owner or contracts.
-
-        Raises:
-            OperationRejectedError: the owner is the zero address, the collateral or tokens contract
-                does not exist, or the operator has too little ether.
-        """
-        body = self._body
+        """Reject the zero address as owner, missing contracts, and an operator out of gas."""
+        body = self.body
         if body.owner == ZERO_ADDRESS:
             raise OperationRejectedError(
                 "INVALID_ADDRESS", "the owner of the exchange must not be the zero address"
             )
         contracts = body.collateral, body.conditional_tokens
-        replies = await context.node.request(
-            [("eth_getCode", (address, "latest")) for address in contracts]
-        )
-        missing = [
-            address
-            for address, reply in zip(contracts, replies, strict=True)
-            if not content(result(reply))
-        ]
-        if missing:
+        replies = await context.node.request(code_requests(contracts))
+        if missing := without_code(contracts, replies):
             detail = f"no contract at {', '.join(missing)}"
             raise OperationRejectedError("CHAIN_UNAVAILABLE", detail)
-        check_gas(context, EXCHANGE_GAS)
+        check_gas(context, self.gas)
 
     async def run(self, run: Run) -> DeployExchangeAnswer:
-        """Deploy the exchange and return its address.
-
-        Raises:
-            StepFailedError: the deployment failed.
-        """
-        body, operator = self._body, run.context.node.operator
+        """Deploy the exchange and return its address."""
+        body, operator = self.body, run.context.node.operator
         contracts = body.collateral, body.conditional_tokens
         data = exchange_creation(body.name, body.version, *contracts, body.owner, operator)
         (step,) = await run.confirm(StepCall(EXCHANGE_STEP, "", data, gas_max=EXCHANGE_GAS))
-        if step.nonce is None or step.block is None:
-            raise StepFailedError(f"{EXCHANGE_STEP} was not sent")
-        address = create_address(operator, step.nonce)
+        address = created_address(run, step)
+        assert step.block is not None
         return DeployExchangeAnswer(exchange=address, exchange_tx=step_hash(step), block=step.block)
 
 

@@ -13,7 +13,7 @@ from clob_server.chain.eth.accounts import ETHER_WEI
 from clob_server.chain.eth.rpc import number, result
 from clob_server.chain.operation_bodies import FaucetAnswer, FaucetBody
 from clob_server.chain.operations.base import OperationContext, Run, Work, step_hash
-from clob_server.chain.operations.calls import ETHER_TRANSFER_GAS, StepBuilder
+from clob_server.chain.operations.calls import ETHER_TRANSFER_GAS
 from clob_server.chain.operations.preconditions import check_gas, check_user, read_once
 from clob_server.chain.tx.gas_limits import StepCall
 
@@ -25,31 +25,19 @@ GAP_STEP: Final = "gapTx"
 """Name of the step that fills a gap."""
 
 
-class Faucet(Work):
-    """Sends collateral and some ether to a wallet.
+class Faucet(Work[FaucetBody]):
+    """Sends collateral and some ether to a wallet."""
 
-    Args:
-        body: the parameters.
-    """
-
-    kind: str = "faucet"
     step_names: tuple[str, ...] = ("faucetTx", "transferTx", "gasTx")
     gas: int = 400_000
 
-    def __init__(self, body: FaucetBody) -> None:
-        self._body = body
-
     async def check(self, context: OperationContext) -> None:
-        """Reject an invalid wallet, or if the operator has too little ether.
-
-        Raises:
-            OperationRejectedError: see above, or the node does not respond.
-        """
-        check_user(context, self._body.user)
+        """Reject an invalid wallet, or if the operator has too little ether."""
+        check_user(context, self.body.user)
         await read_once(context)
         check_gas(context, self.gas, context.gas_gift)
 
-    async def run(self, run: Run) -> msgspec.Struct:
+    async def run(self, run: Run) -> FaucetAnswer:
         """Mint test dollars and wrap them for the wallet.
 
         If only the wrapping fails, the test dollars stay with the operator: they are worthless.
@@ -57,8 +45,7 @@ class Faucet(Work):
         Raises:
             StepFailedError: the wallet received nothing.
         """
-        user, units = self._body.user, self._body.units
-        builder = StepBuilder(run.context.addresses, run.context.node.operator)
+        user, units, builder = self.body.user, self.body.units, run.context.builder
         (mint,) = await run.confirm(builder.mint("faucetTx", units))
         (wrap,) = await run.confirm(builder.wrap("transferTx", user, units))
         gas_tx = await self._send_ether(run)
@@ -72,20 +59,17 @@ class Faucet(Work):
 
     async def _send_ether(self, run: Run) -> str | None:
         """Send ether to a wallet that has little; a wallet that rejects it receives none."""
-        if not run.context.gas_gift:
+        user, gift = self.body.user, run.context.gas_gift
+        if not gift:
             return None
         if not run.has_begun("gasTx"):
-            request = ("eth_getBalance", (self._body.user, "latest"))
             balance = await run.context.node.request_until_valid(
-                [request], lambda replies: number(result(replies[0]))
+                [("eth_getBalance", (user, "latest"))], lambda replies: number(result(replies[0]))
             )
             if balance >= ENOUGH_WEI:
                 return None
-        call = StepCall(
-            "gasTx", self._body.user, b"", value=run.context.gas_gift, gas_max=ETHER_TRANSFER_GAS
-        )
-        (step,) = await run.send(call)
-        return step_hash(step) if step is not None and step.status == "confirmed" else None
+        call = StepCall("gasTx", user, b"", value=gift, gas_max=ETHER_TRANSFER_GAS)
+        return await run.send_optional(call)
 
 
 class GapBody(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="gap"):
@@ -99,34 +83,18 @@ class GapAnswer(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """Answer of :class:`Gap`."""
 
     gap_tx: str
-    """Transaction hash."""
 
 
-class Gap(Work):
-    """Uses a missing nonce.
+class Gap(Work[GapBody]):
+    """Uses a missing nonce."""
 
-    Args:
-        body: the parameters.
-    """
-
-    kind: str = "gap"
     step_names: tuple[str, ...] = (GAP_STEP,)
     gas: int = GAP_GAS
 
-    def __init__(self, body: GapBody) -> None:
-        self._body = body
-
-    async def check(self, context: OperationContext) -> None:
-        """Accept every gap."""
-
-    async def run(self, run: Run) -> msgspec.Struct:
-        """Sign the transaction with the nonce and wait until it is confirmed.
-
-        Raises:
-            StepFailedError: it failed.
-        """
+    async def run(self, run: Run) -> GapAnswer:
+        """Sign the transaction with the nonce and wait until it is confirmed."""
         call = StepCall(GAP_STEP, run.context.node.operator, b"")
         if not run.has_begun(GAP_STEP):
-            run.context.sender.sign_at(run.operation, call, self._body.nonce, GAP_GAS)
+            run.context.sender.sign_at(run.operation, call, self.body.nonce, GAP_GAS)
         (step,) = await run.confirm(call)
         return GapAnswer(gap_tx=step_hash(step))

@@ -4,6 +4,7 @@ import functools
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
+from clob.signing import ZERO_ADDRESS
 from clob_server.chain.eth.abi import AbiError, Function
 from clob_server.chain.eth.rpc import (
     NodeError,
@@ -15,20 +16,13 @@ from clob_server.chain.eth.rpc import (
     result,
 )
 from clob_server.chain.eth.token_ids import OUTCOME_SLOTS, token_ids
+from clob_server.chain.operation_bodies import ConversionBody
 from clob_server.chain.operations.base import OperationContext, OperationRejectedError
-from clob_server.chain.operations.calls import (
-    BALANCES,
-    DENOMINATOR,
-    IS_APPROVED,
-    NUMERATOR,
-    SLOTS,
-)
+from clob_server.chain.operations.calls import BALANCES, DENOMINATOR, IS_APPROVED, NUMERATOR, SLOTS
 from clob_server.chain.operations.reserved import Reservation
 from clob_server.chain.tx.gas_limits import StepCall, revert_message
 from clob_server.chain.tx.node import is_failure
 
-ZERO_ADDRESS: Final = f"0x{'0' * 40}"
-"""The zero address, which cannot hold tokens."""
 CONDITIONS_MAX: Final = 10_000
 """Number of conditions whose token ids are cached; computing them takes longer than signing."""
 
@@ -44,9 +38,7 @@ class Read(NamedTuple):
     target: str
     """Address of the contract."""
     function: Function
-    """The function."""
     arguments: Sequence[Any]
-    """Its arguments."""
     if_reverted: Any = None
     """Value that stands for a reverted call; None if the call must succeed."""
 
@@ -88,13 +80,8 @@ async def read_and_estimate(
 ) -> tuple[list[Any], dict[str, int]]:
     """Read values, the state of the node and gas estimates in one request.
 
-    Args:
-        context: the context.
-        reads: values to read.
-        calls: steps to estimate.
-
     Returns:
-        The values, and the gas of the steps that can succeed by name.
+        The values, and the gas by name of those of the steps ``calls`` that can succeed.
 
     Raises:
         OperationRejectedError: the node does not respond, or not as expected.
@@ -131,11 +118,8 @@ async def call_error(context: OperationContext, call: StepCall) -> str | None:
     Raises:
         OperationRejectedError: the node does not respond, or not as expected.
     """
-    transaction = {
-        "from": context.node.operator,
-        "to": call.target,
-        "data": f"0x{call.data.hex()}",
-    }
+    data = f"0x{call.data.hex()}"
+    transaction = {"from": context.node.operator, "to": call.target, "data": data}
     try:
         (reply,) = await context.node.request([("eth_call", (transaction, "latest"))])
         if isinstance(reply, NodeRejectedError) and is_failure(reply):
@@ -173,33 +157,17 @@ def payout_reads(context: OperationContext, condition: bytes) -> list[Read]:
 
 
 def payout_of(amounts: Sequence[int], payouts: Sequence[int]) -> int:
-    """Return the payout of tokens in wei of collateral, rounded down per token as on chain.
-
-    Args:
-        amounts: amounts of YES and NO, in wei.
-        payouts: the denominator and the numerators of YES and NO.
-    """
-    denominator, *numerators = payouts
-    return sum(
-        amount * numerator // denominator
-        for amount, numerator in zip(amounts, numerators, strict=True)
-    )
+    """Return the payout of YES and NO in wei, rounded down per token as on chain."""
+    denominator, yes, no = payouts
+    return amounts[0] * yes // denominator + amounts[1] * no // denominator
 
 
 # ----- preconditions -------------------------------------------------------------------------
+# Each raises OperationRejectedError with the code and the values that the client receives.
 
 
 def check_gas(context: OperationContext, gas: int, gift: int = 0) -> None:
-    """Reject an operation if the operator cannot pay for it and for all pending ones.
-
-    Args:
-        context: the context, with a recent balance of the operator.
-        gas: upper estimate of the gas of one operation.
-        gift: additional ether, in wei.
-
-    Raises:
-        OperationRejectedError: the operator has too little ether.
-    """
+    """Reject an operation if the operator cannot pay for it and for all pending ones."""
     pending = context.outbox.counts["pending"]
     needed = (1 + pending) * gas * context.node.fees.max_fee + gift
     available = context.node.balance or 0
@@ -214,11 +182,7 @@ def check_gas(context: OperationContext, gas: int, gift: int = 0) -> None:
 
 
 def check_user(context: OperationContext, user: str) -> None:
-    """Reject the zero address, the operator and the contracts as wallets.
-
-    Raises:
-        OperationRejectedError: it is one of them.
-    """
+    """Reject the zero address, the operator and the contracts as wallets."""
     addresses = context.addresses
     reserved = {
         ZERO_ADDRESS: "the zero address",
@@ -236,11 +200,7 @@ def check_user(context: OperationContext, user: str) -> None:
 
 
 def check_condition(context: OperationContext, condition: str, slots: int) -> None:
-    """Reject a condition that is not prepared with two outcomes.
-
-    Raises:
-        OperationRejectedError: it is not.
-    """
+    """Reject a condition that is not prepared with two outcomes."""
     if slots == OUTCOME_SLOTS:
         return
     problem = f"has {slots} outcomes; expected {OUTCOME_SLOTS}" if slots else "is not prepared"
@@ -251,37 +211,24 @@ def check_condition(context: OperationContext, condition: str, slots: int) -> No
     )
 
 
-def check_tokens(context: OperationContext, condition: str, yes: str, no: str) -> None:
-    """Reject token ids that do not belong to a condition.
-
-    Raises:
-        OperationRejectedError: they do not; it contains the right ones.
-    """
-    right = _tokens_of(context.addresses.collateral, bytes.fromhex(condition[2:]))
-    if (int(yes), int(no)) != right:
+def check_tokens(context: OperationContext, body: ConversionBody) -> None:
+    """Reject token ids that do not belong to the condition; the error contains the right ones."""
+    condition = body.condition_id
+    yes, no = _tokens_of(context.addresses.collateral, bytes.fromhex(condition[2:]))
+    if (int(body.yes_token_id), int(body.no_token_id)) != (yes, no):
         raise OperationRejectedError(
             "TOKENS_NOT_OF_CONDITION",
-            f"the tokens of the condition {condition} are YES {right[0]} and NO {right[1]}; "
-            f"got {yes} and {no}",
-            yesTokenId=str(right[0]),
-            noTokenId=str(right[1]),
+            f"the tokens of the condition {condition} are YES {yes} and NO {no}; "
+            f"got {body.yes_token_id} and {body.no_token_id}",
+            yesTokenId=str(yes),
+            noTokenId=str(no),
         )
 
 
 def check_balance(
     context: OperationContext, name: str, balance: int, reservation: Reservation
 ) -> None:
-    """Reject a reservation that exceeds the balance of a wallet without other reservations.
-
-    Args:
-        context: the context.
-        name: name of the asset in the error text.
-        balance: balance of the wallet, in wei.
-        reservation: the amount that the operation will take.
-
-    Raises:
-        OperationRejectedError: the balance is too low.
-    """
+    """Reject a reservation that exceeds the balance of a wallet without other reservations."""
     reserved = context.reserved.total(reservation.user, reservation.asset)
     available = max(0, balance - reserved)
     if balance - reserved < reservation.amount:
@@ -296,11 +243,7 @@ def check_balance(
 
 
 def check_approved(context: OperationContext, user: str, is_approved: bool) -> None:
-    """Reject a wallet that has not approved the operator for its outcome tokens.
-
-    Raises:
-        OperationRejectedError: it has not; the error contains the call that approves.
-    """
+    """Reject a wallet that has not approved the operator for its tokens, with the call to do it."""
     if not is_approved:
         operator, tokens = context.node.operator, context.addresses.conditional_tokens
         raise OperationRejectedError(

@@ -5,8 +5,6 @@ condition may run meanwhile, and the wallet is paid for the tokens transferred f
 tokens of the condition belong to stuck operations, for which the redemption is recorded.
 """
 
-import msgspec
-
 from clob_server.chain.eth.token_ids import token_ids
 from clob_server.chain.operation_bodies import RedeemAnswer, RedeemBody
 from clob_server.chain.operations.base import (
@@ -18,11 +16,7 @@ from clob_server.chain.operations.base import (
     Work,
     step_hash,
 )
-from clob_server.chain.operations.calls import (
-    INDEX_SETS,
-    TOKEN_FROM,
-    StepBuilder,
-)
+from clob_server.chain.operations.calls import INDEX_SETS, TOKEN_FROM
 from clob_server.chain.operations.preconditions import (
     check_approved,
     check_condition,
@@ -34,45 +28,39 @@ from clob_server.chain.operations.preconditions import (
     read_until_valid,
     token_reads,
 )
-from clob_server.chain.operations.refund import PULLS, REFUNDS, record_redeemed, refund_tokens
+from clob_server.chain.operations.refund import (
+    PULLS,
+    Pair,
+    pull_steps,
+    record_redeemed,
+    refunding,
+)
 
 
-class Redeem(Work):
-    """Redeems the tokens of a wallet.
+class Redeem(Work[RedeemBody]):
+    """Redeems the tokens of a wallet."""
 
-    Args:
-        body: the parameters.
-    """
-
-    kind: str = "redeem"
     step_names: tuple[str, ...] = (*PULLS, "redeemTx", "returnTx")
     gas: int = 700_000
 
     def __init__(self, body: RedeemBody) -> None:
-        self._body = body
+        super().__init__(body)
         self._condition = bytes.fromhex(body.condition_id[2:])
         self.lock: Lock | None = Lock(body.condition_id.lower(), is_exclusive=True)
 
     async def check(self, context: OperationContext) -> None:
-        """Reject a redemption without payout, or that cannot succeed.
-
-        Raises:
-            OperationRejectedError: the wallet is invalid, the node does not respond, the condition
-                is unknown or not resolved, the payout is 0, the approval is missing, or the
-                operator has too little ether.
-        """
-        user = self._body.user
+        """Reject an invalid wallet, an unresolved condition, no payout, and no approval."""
+        user, condition = self.body.user, self.body.condition_id
         check_user(context, user)
         tokens = token_ids(context.addresses.collateral, self._condition)
-        reads = token_reads(context, user, self._body.condition_id, tokens)
+        reads = token_reads(context, user, condition, tokens)
         slots, balances, is_approved, *payouts = await read_once(
             context, *reads, *payout_reads(context, self._condition)
         )
-        check_condition(context, self._body.condition_id, slots)
+        check_condition(context, condition, slots)
         if not payouts[0]:
             raise OperationRejectedError(
-                "CONDITION_NOT_RESOLVED",
-                f"the condition {self._body.condition_id} is not resolved",
+                "CONDITION_NOT_RESOLVED", f"the condition {condition} is not resolved"
             )
         if not payout_of(balances, payouts):
             raise OperationRejectedError(
@@ -84,49 +72,40 @@ class Redeem(Work):
         check_approved(context, user, is_approved)
         check_gas(context, self.gas)
 
-    async def run(self, run: Run) -> msgspec.Struct:
+    async def run(self, run: Run) -> RedeemAnswer:
         """Transfer all tokens to the operator, redeem them and send the payout to the wallet.
 
         Raises:
             StepFailedError: it failed and the tokens were returned.
             StuckError: it failed and the operator still holds tokens or collateral.
         """
-        user, context = self._body.user, run.context
-        builder = StepBuilder(context.addresses, context.node.operator)
+        user, context = self.body.user, run.context
         tokens = token_ids(context.addresses.collateral, self._condition)
         payouts = await read_until_valid(context, *payout_reads(context, self._condition))
         amounts = await self._amounts(run, tokens)
         sets = [each for each, amount in zip(INDEX_SETS, amounts, strict=True) if amount]
-        redemption = builder.redeem("redeemTx", self._condition, sets)
+        redemption = context.builder.redeem("redeemTx", self._condition, sets)
         payout = payout_of(amounts, payouts)
-        payment = builder.pay("returnTx", user, payout)
-        try:
-            run.continue_undoing(*REFUNDS)
-            pulls = [
-                builder.pull_token(name, user, token, amount)
-                for name, token, amount in zip(PULLS, tokens, amounts, strict=True)
-                if amount
-            ]
+        payment = context.builder.pay("returnTx", user, payout)
+        async with refunding(run, self.body, tokens, amounts):
             if not payout:
                 raise StepFailedError(f"{user} has no tokens left to redeem")
-            pulled = {step.name: step for step in await run.confirm(*pulls, then=redemption)}
+            pulls = pull_steps(context, user, tokens, amounts)
+            pulled = await run.confirm(*pulls, then=redemption)
             (redeemed,) = await run.confirm(redemption, then=payment)
-        except StepFailedError:
-            await refund_tokens(run, builder, self._body, tokens, amounts)
-            raise
-        record_redeemed(run, self._body.condition_id, [tokens[each - 1] for each in sets])
+        record_redeemed(run, self.body.condition_id, [tokens[each - 1] for each in sets])
         (paid,) = await run.confirm_or_stick(payment)
-        hashes = [step_hash(pulled[name]) if name in pulled else None for name in PULLS]
+        hashes = {step.name: step_hash(step) for step in pulled}
         return RedeemAnswer(
             message=f"{payout} wei of collateral were paid to {user}",
-            yes_transfer_tx=hashes[0],
-            no_transfer_tx=hashes[1],
+            yes_transfer_tx=hashes.get(PULLS[0]),
+            no_transfer_tx=hashes.get(PULLS[1]),
             redeem_tx=step_hash(redeemed),
             return_tx=step_hash(paid),
             amount=str(payout),
         )
 
-    async def _amounts(self, run: Run, tokens: tuple[int, int]) -> tuple[int, int]:
+    async def _amounts(self, run: Run, tokens: Pair) -> Pair:
         """Return the amounts to redeem: those of stored steps, or else the wallet's balances."""
         current = run.context.outbox.current_steps(run.operation.number)
         if any(name in current for name in PULLS):
@@ -135,6 +114,6 @@ class Redeem(Work):
                 for name in PULLS
             )
             return yes, no
-        reads = token_reads(run.context, self._body.user, self._body.condition_id, tokens)
+        reads = token_reads(run.context, self.body.user, self.body.condition_id, tokens)
         _, (yes, no), _ = await read_until_valid(run.context, *reads)
         return yes, no

@@ -1,17 +1,18 @@
-"""Refunds of tokens to a wallet, or of their payout if the tokens were redeemed meanwhile.
+"""Transfers of tokens to the operator, and refunds of the tokens or of their payout.
 
 A token that cannot be refunded stays with the operator, and its operation becomes stuck. If the
 condition is resolved, the redemption of another wallet redeems this token as well; from then on the
 wallet is owed the payout instead.
 """
 
-from typing import Final
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Final, TypeAlias
 
 import msgspec
 
 from clob_server.chain.operation_bodies import MergeBody, RedeemBody, SplitBody
-from clob_server.chain.operations.base import Run
-from clob_server.chain.operations.calls import StepBuilder
+from clob_server.chain.operations.base import OperationContext, Run, StepFailedError
 from clob_server.chain.operations.preconditions import payout_of, payout_reads, read_until_valid
 from clob_server.chain.tx.gas_limits import StepCall
 
@@ -20,77 +21,72 @@ PULLS: Final = ("yesTransferTx", "noTransferTx")
 REFUNDS: Final = ("refundYesTx", "refundNoTx")
 """Steps that return the tokens."""
 
-_DECODE: Final = msgspec.json.Decoder(SplitBody | MergeBody | RedeemBody).decode
+TokenBody: TypeAlias = SplitBody | MergeBody | RedeemBody
+"""Parameters with a wallet and a condition."""
+Pair: TypeAlias = tuple[int, int]
+"""Token ids, or amounts in wei, of YES and NO."""
+
+_DECODE: Final = msgspec.json.Decoder(TokenBody).decode
 _KINDS: Final = ("split", "merge", "redeem")
 
 
-async def refund_tokens(
-    run: Run,
-    builder: StepBuilder,
-    body: MergeBody | RedeemBody,
-    tokens: tuple[int, int],
-    amounts: tuple[int, int],
-) -> None:
-    """Return the tokens that were transferred to the operator.
+def pull_steps(context: OperationContext, user: str, tokens: Pair, amounts: Pair) -> list[StepCall]:
+    """Return the steps that transfer tokens of a wallet to the operator, without amounts of 0."""
+    return [
+        context.builder.pull_token(name, user, token, amount)
+        for name, token, amount in zip(PULLS, tokens, amounts, strict=True)
+        if amount
+    ]
 
-    Args:
-        run: the operation.
-        builder: builds the steps.
-        body: parameters with the wallet and the condition.
-        tokens: ids of YES and NO.
-        amounts: amounts of YES and NO, in wei.
+
+@asynccontextmanager
+async def refunding(run: Run, body: TokenBody, tokens: Pair, amounts: Pair) -> AsyncIterator[None]:
+    """Return the transferred tokens to the wallet if a step in the context fails.
 
     Raises:
+        StepFailedError: a step failed and the tokens were returned.
         StuckError: a token could not be returned.
     """
-    refunds = []
-    for outcome, (pull, refund) in enumerate(zip(PULLS, REFUNDS, strict=True)):
-        if run.is_confirmed(pull):
-            amount = amounts[outcome]
-            refunds.append(await payment_step(run, builder, refund, body, tokens, outcome, amount))
-    for call in refunds:  # sent one by one, so that a failure of one does not prevent the other
-        await run.send(call)
-    if refunds:
-        await run.confirm_or_stick(*refunds)
+    try:
+        run.continue_undoing(*REFUNDS)
+        yield
+    except StepFailedError:
+        refunds = [
+            await payment_step(run, refund, body, tokens, outcome, amounts[outcome])
+            for outcome, (pull, refund) in enumerate(zip(PULLS, REFUNDS, strict=True))
+            if run.is_confirmed(pull)
+        ]
+        for call in refunds:  # one by one, so that a failure of one does not prevent the other
+            await run.send(call)
+        if refunds:
+            await run.confirm_or_stick(*refunds)
+        raise
 
 
 async def payment_step(
-    run: Run,
-    builder: StepBuilder,
-    name: str,
-    body: SplitBody | MergeBody | RedeemBody,
-    tokens: tuple[int, int],
-    outcome: int,
-    amount: int,
+    run: Run, name: str, body: TokenBody, tokens: Pair, outcome: int, amount: int
 ) -> StepCall:
     """Return the step that sends a token to a wallet, or its payout if it was redeemed.
 
     Args:
         run: the operation.
-        builder: builds the steps.
         name: name of the step.
-        body: parameters with the wallet and the condition.
+        body: its parameters.
         tokens: ids of YES and NO.
         outcome: 0 for YES, 1 for NO.
         amount: amount of the token, in wei.
     """
-    token = tokens[outcome]
-    if run.context.outbox.get_fact(redeemed_fact(run.operation.number, token)) is None:
-        return builder.pay_token(name, body.user, token, amount)
+    context, token = run.context, tokens[outcome]
+    if context.outbox.get_fact(redeemed_fact(run.operation.number, token)) is None:
+        return context.builder.pay_token(name, body.user, token, amount)
     condition = bytes.fromhex(body.condition_id[2:])
-    payouts = await read_until_valid(run.context, *payout_reads(run.context, condition))
+    payouts = await read_until_valid(context, *payout_reads(context, condition))
     amounts = (amount, 0) if outcome == 0 else (0, amount)
-    return builder.pay(name, body.user, payout_of(amounts, payouts))
+    return context.builder.pay(name, body.user, payout_of(amounts, payouts))
 
 
 def record_redeemed(run: Run, condition: str, tokens: list[int]) -> None:
-    """Record for stuck operations of a condition that their tokens were redeemed.
-
-    Args:
-        run: the operation that redeemed them.
-        condition: condition id, 32 bytes in hex.
-        tokens: ids of the redeemed tokens.
-    """
+    """Record for stuck operations of a condition that a redemption redeemed their tokens too."""
     outbox = run.context.outbox
     for operation in outbox.stuck():
         if operation.kind not in _KINDS:

@@ -1,6 +1,7 @@
 """Creates the work of an operation from its parameters."""
 
-from typing import Final, TypeAlias
+from collections.abc import Callable, Mapping
+from typing import Any, Final, TypeAlias
 
 import msgspec
 
@@ -32,39 +33,25 @@ EveryBody: TypeAlias = AnyBody | DeployBody | DeployExchangeBody | GapBody
 """Parameters of any operation, including those that the command line and the worker start."""
 
 _DECODE: Final = msgspec.json.Decoder(EveryBody).decode
-_ENCODE: Final = msgspec.json.Encoder().encode
+_WORKS: Mapping[type[EveryBody], Callable[[Any], Work[Any]]] = {
+    FaucetBody: Faucet,
+    SplitBody: Split,
+    MergeBody: Merge,
+    RedeemBody: Redeem,
+    PrepareBody: Prepare,
+    ReportBody: Report,
+    SettleBody: Settle,
+    DeployBody: Deploy,
+    DeployExchangeBody: DeployExchange,
+    GapBody: Gap,
+}
 
 
-def create_work(body: EveryBody) -> Work:
+def create_work(body: EveryBody) -> Work[Any]:
     """Return the work of an operation with these parameters."""
-    match body:
-        case FaucetBody():
-            return Faucet(body)
-        case SplitBody():
-            return Split(body)
-        case MergeBody():
-            return Merge(body)
-        case RedeemBody():
-            return Redeem(body)
-        case PrepareBody():
-            return Prepare(body)
-        case ReportBody():
-            return Report(body)
-        case SettleBody():
-            return Settle(body)
-        case DeployBody():
-            return Deploy(body)
-        case DeployExchangeBody():
-            return DeployExchange(body)
-        case GapBody():
-            return Gap(body)
+    return _WORKS[type(body)](body)
 
 
-def encode_body(body: EveryBody) -> bytes:
-    """Encode parameters as JSON; equal parameters have equal bytes."""
-    return _ENCODE(body)
-
-
-def decode_work(body: bytes) -> Work:
+def decode_work(body: bytes) -> Work[Any]:
     """Return the work of an operation with these encoded parameters."""
     return create_work(_DECODE(body))

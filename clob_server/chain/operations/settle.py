@@ -6,8 +6,6 @@ transaction succeeds. The contract skips trades that are settled already, so res
 
 from typing import Final
 
-import msgspec
-
 from clob_server.chain.eth.exchange_abi import (
     FILL_GAS,
     FILLS_MAX,
@@ -41,72 +39,52 @@ OTHERS_GAS: Final = 900_000
 """Upper estimate of the gas of each other pending operation."""
 
 
-class Settle(Work):
-    """Settles trades.
+class Settle(Work[SettleBody]):
+    """Settles trades."""
 
-    Args:
-        body: the parameters.
-    """
-
-    kind: str = "settle"
     step_names: tuple[str, ...] = (STEP,)
 
     def __init__(self, body: SettleBody) -> None:
-        self._body = body
-        self.gas: int = gas_limit(len(body.fills), b"")
-        """Upper estimate of its gas, without the calldata."""
+        super().__init__(body)
+        self.gas: int = gas_limit(len(body.fills), b"")  # without the calldata
 
     async def check(self, context: OperationContext) -> None:
         """Reject a batch that the contract would reject as a whole.
 
-        Raises:
-            OperationRejectedError: there is no exchange, the batch is empty or too long, a trade
-                cannot be encoded, the node does not respond, the exchange is paused or has another
-                operator, the gas exceeds the block gas limit, or the operator has too little ether.
+        It is empty or too long, a trade cannot be encoded, there is no exchange, it is paused or
+        has another operator, or the gas exceeds the block gas limit or the operator's ether.
         """
-        exchange = context.addresses.exchange
+        exchange, num_fills = context.addresses.exchange, len(self.body.fills)
         if not exchange:
             raise OperationRejectedError(
                 "CHAIN_UNAVAILABLE", "there is no exchange contract on this chain"
             )
-        num_fills = len(self._body.fills)
         if not 1 <= num_fills <= FILLS_MAX:
             raise OperationRejectedError(
                 "INVALID_COMMAND",
                 f"a settlement must have 1 to {FILLS_MAX} trades; got {num_fills}",
             )
         try:
-            call = self._call(exchange)
+            gas = self._call(exchange).gas or 0
         except ValueError as error:
             raise OperationRejectedError(
                 "INVALID_COMMAND", f"a trade cannot be encoded: {error}"
             ) from error
         reads = Read(exchange, IS_PAUSED, ()), Read(exchange, OPERATOR, ())
         is_paused, operator = await read_once(context, *reads)
-        self._check_contract(context, is_paused, operator)
-        self._check_gas(context, call.gas or 0)
-
-    def _check_contract(self, context: OperationContext, is_paused: bool, operator: str) -> None:
-        """Reject if the exchange is paused or has another operator."""
-        exchange = context.addresses.exchange
-        if is_paused:
-            raise OperationRejectedError("CHAIN_UNAVAILABLE", f"the exchange {exchange} is paused")
-        if operator != context.node.operator:
-            raise OperationRejectedError(
-                "CHAIN_UNAVAILABLE",
-                f"the operator of the exchange {exchange} is {operator}; expected "
-                f"{context.node.operator}",
-            )
-
-    def _check_gas(self, context: OperationContext, gas: int) -> None:
-        """Reject if the gas exceeds the block gas limit or the operator's balance."""
         limit = context.node.gas_limit
-        if limit is not None and gas > limit:
-            raise OperationRejectedError(
-                "CHAIN_UNAVAILABLE",
-                f"{len(self._body.fills)} trades need up to {gas} gas; the block gas limit is "
-                f"{limit}",
+        problem = ""
+        if is_paused:
+            problem = f"the exchange {exchange} is paused"
+        elif operator != context.node.operator:
+            problem = (
+                f"the operator of the exchange {exchange} is {operator}; expected "
+                f"{context.node.operator}"
             )
+        elif limit is not None and gas > limit:
+            problem = f"{num_fills} trades need up to {gas} gas; the block gas limit is {limit}"
+        if problem:
+            raise OperationRejectedError("CHAIN_UNAVAILABLE", problem)
         # Other pending operations are counted with their own gas, not with that of this batch.
         extra = max(0, gas - OTHERS_GAS) * context.node.fees.max_fee
         check_gas(context, OTHERS_GAS, extra)
@@ -117,10 +95,10 @@ class Settle(Work):
         Raises:
             ValueError: a trade cannot be encoded.
         """
-        data = encode_settle_bodies(self._body.fills)
-        return StepCall(STEP, exchange, data, gas=gas_limit(len(self._body.fills), data))
+        data = encode_settle_bodies(self.body.fills)
+        return StepCall(STEP, exchange, data, gas=gas_limit(len(self.body.fills), data))
 
-    async def run(self, run: Run) -> msgspec.Struct:
+    async def run(self, run: Run) -> SettleAnswer:
         """Send the transaction.
 
         Raises:
@@ -131,21 +109,17 @@ class Settle(Work):
             raise StepFailedError("there is no exchange contract any more")
         (step,) = await run.confirm(self._call(exchange))
         return SettleAnswer(
-            message=f"{len(self._body.fills)} trades were sent to the exchange contract",
+            message=f"{len(self.body.fills)} trades were sent to the exchange contract",
             settle_tx=step_hash(step),
         )
 
 
 def gas_limit(num_fills: int, data: bytes) -> int:
-    """Return the gas limit of a settlement.
+    """Return the gas limit of a settlement with this calldata.
 
     It lets each fill use its full limit, so that no fill fails for lack of gas. An estimate of the
     node is not sufficient: the code of a token receiver may use more gas in the block than in the
     estimate. Unused gas is not charged.
-
-    Args:
-        num_fills: number of trades.
-        data: calldata.
     """
     num_zeros = data.count(0)
     data_gas = ZERO_BYTE_GAS * num_zeros + BYTE_GAS * (len(data) - num_zeros)

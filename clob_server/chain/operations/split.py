@@ -1,7 +1,5 @@
 """Split: converts collateral of a wallet into the same amount of both outcome tokens."""
 
-import msgspec
-
 from clob_server.chain.operation_bodies import Permit, SplitAnswer, SplitBody
 from clob_server.chain.operations.base import (
     Lock,
@@ -13,7 +11,7 @@ from clob_server.chain.operations.base import (
     Work,
     step_hash,
 )
-from clob_server.chain.operations.calls import ALLOWANCE, BALANCE, SLOTS, StepBuilder
+from clob_server.chain.operations.calls import ALLOWANCE, BALANCE, SLOTS
 from clob_server.chain.operations.preconditions import (
     Read,
     call_error,
@@ -33,14 +31,9 @@ UNDO = ("mergeBackTx", "refundTx")
 """Steps that undo a split."""
 
 
-class Split(Work):
-    """Splits collateral of a wallet into tokens.
+class Split(Work[SplitBody]):
+    """Splits collateral of a wallet into tokens."""
 
-    Args:
-        body: the parameters.
-    """
-
-    kind: str = "split"
     step_names: tuple[str, ...] = (
         "permitTx",
         "collateralTransferTx",
@@ -51,7 +44,7 @@ class Split(Work):
     gas: int = 900_000
 
     def __init__(self, body: SplitBody) -> None:
-        self._body = body
+        super().__init__(body)
         self._amount = int(body.amount)
         self._condition = bytes.fromhex(body.condition_id[2:])
         self.lock: Lock | None = Lock(body.condition_id.lower(), is_exclusive=False)
@@ -60,28 +53,22 @@ class Split(Work):
         )
 
     async def check(self, context: OperationContext) -> dict[str, int]:
-        """Reject a split that cannot succeed.
+        """Reject an invalid wallet, condition or token id, and a lack of collateral or an approval.
 
         Returns:
             Gas estimate of the collateral transfer, unless a permit precedes it.
-
-        Raises:
-            OperationRejectedError: the wallet is invalid, the node does not respond, the condition
-                is unknown, the token ids do not belong to it, the balance is too low, the approval
-                is missing, or the operator has too little ether.
         """
-        body, operator = self._body, context.node.operator
+        body, collateral = self.body, context.addresses.collateral
         check_user(context, body.user)
-        collateral = context.addresses.collateral
         reads = [
             Read(context.addresses.conditional_tokens, SLOTS, (self._condition,)),
             Read(collateral, BALANCE, (body.user,)),
             self._allowance(context),
         ]
-        calls = [] if body.permit else [self._pull(StepBuilder(context.addresses, operator))]
+        calls = [] if body.permit else [self._pull(context)]
         (slots, balance, allowance), gas = await read_and_estimate(context, reads, calls)
         check_condition(context, body.condition_id, slots)
-        check_tokens(context, body.condition_id, body.yes_token_id, body.no_token_id)
+        check_tokens(context, body)
         check_balance(context, f"the collateral {collateral}", balance, self.reservations[0])
         reserved = context.reserved.total(body.user, "collateral")
         if allowance - reserved < self._amount:
@@ -92,64 +79,58 @@ class Split(Work):
     def _allowance(self, context: OperationContext) -> Read:
         """Return the read of the wallet's approval for the operator."""
         collateral = context.addresses.collateral
-        return Read(collateral, ALLOWANCE, (self._body.user, context.node.operator))
+        return Read(collateral, ALLOWANCE, (self.body.user, context.node.operator))
 
-    def _pull(self, builder: StepBuilder) -> StepCall:
+    def _pull(self, context: OperationContext) -> StepCall:
         """Return the step that transfers the collateral to the operator."""
-        return builder.pull("collateralTransferTx", self._body.user, self._amount)
+        return context.builder.pull("collateralTransferTx", self.body.user, self._amount)
 
     async def _check_permit(self, context: OperationContext, approved: int) -> None:
-        """Reject if there is no valid permit for the amount.
+        """Reject if there is no valid permit for the amount; the error has the call that approves.
 
         Args:
             context: the context.
             approved: amount that the wallet has approved on chain, in wei.
-
-        Raises:
-            OperationRejectedError: there is none; the error contains the call that approves.
         """
-        permit, operator = self._body.permit, context.node.operator
+        permit, user, operator = self.body.permit, self.body.user, context.node.operator
         if permit is not None and int(permit.value) >= self._amount:
-            builder = StepBuilder(context.addresses, operator)
-            reason = await call_error(context, self._permit_step(builder, permit))
+            reason = await call_error(context, self._permit_step(context, permit))
             if reason is None:
                 return
             problem = f"the permit is invalid: {reason}"
         else:
             signed = "" if permit is None else f", and its permit is for {permit.value}"
-            problem = f"{self._body.user} has approved {approved} wei of collateral{signed}"
-        collateral = context.addresses.collateral
+            problem = f"{user} has approved {approved} wei of collateral{signed}"
+        collateral, call = context.addresses.collateral, f"approve({operator}, {self._amount})"
         raise OperationRejectedError(
             "NOT_APPROVED",
-            f"{problem}; {self._body.user} must call approve({operator}, {self._amount}) on "
-            f"{collateral}",
+            f"{problem}; {user} must call {call} on {collateral}",
             contract=collateral,
-            call=f"approve({operator}, {self._amount})",
+            call=call,
         )
 
-    async def run(self, run: Run) -> msgspec.Struct:
+    async def run(self, run: Run) -> SplitAnswer:
         """Transfer the collateral to the operator, split it and send both tokens to the wallet.
 
         Raises:
             StepFailedError: it failed and the collateral was returned.
             StuckError: it failed and the operator still holds collateral or tokens.
         """
-        body, amount = self._body, self._amount
-        builder = StepBuilder(run.context.addresses, run.context.node.operator)
+        body, amount, context = self.body, self._amount, run.context
         yes, no = int(body.yes_token_id), int(body.no_token_id)
-        split = builder.split("splitTx", self._condition, amount)
-        yes_payment = builder.pay_token("yesTransferTx", body.user, yes, amount)
+        split = context.builder.split("splitTx", self._condition, amount)
+        yes_payment = context.builder.pay_token("yesTransferTx", body.user, yes, amount)
         try:
             run.continue_undoing(*UNDO)
-            permit_tx = await self._submit_permit(run, builder)
-            (pulled,) = await run.confirm(self._pull(builder), then=split)
-            run.context.reserved.release(run.operation.id)
+            permit_tx = await self._submit_permit(run)
+            (pulled,) = await run.confirm(self._pull(context), then=split)
+            context.reserved.release(run.operation.id)
             (was_split,) = await run.confirm(split, then=yes_payment)
             (paid_yes,) = await run.confirm(yes_payment)
         except StepFailedError:
-            await self._undo(run, builder)
+            await self._undo(run)
             raise
-        no_payment = await payment_step(run, builder, "noTransferTx", body, (yes, no), 1, amount)
+        no_payment = await payment_step(run, "noTransferTx", body, (yes, no), 1, amount)
         (paid_no,) = await run.confirm_or_stick(no_payment)
         return SplitAnswer(
             message=f"{body.amount} wei of collateral were split into both tokens of {body.user}",
@@ -161,45 +142,37 @@ class Split(Work):
             amount=body.amount,
         )
 
-    async def _submit_permit(self, run: Run, builder: StepBuilder) -> str | None:
-        """Submit the permit if it is needed.
+    async def _submit_permit(self, run: Run) -> str | None:
+        """Submit the permit if it is needed; return the hash, None if it was not sent or failed.
 
-        Anybody may submit a permit first. Ours then reverts although the approval is valid, so its
-        failure is ignored; the transfer that follows fails if the approval is missing.
-
-        Returns:
-            The transaction hash; None if it was not submitted or failed.
+        Every account may submit a permit. If another one came first, ours reverts although the
+        approval is valid, so its failure is ignored; the transfer that follows fails if the
+        approval is missing.
         """
-        if self._body.permit is None:
+        if self.body.permit is None:
             return None
         if not run.has_begun("permitTx"):
             (allowance,) = await read_until_valid(run.context, self._allowance(run.context))
             if allowance >= self._amount:
                 return None
-        (step,) = await run.send(self._permit_step(builder, self._body.permit))
-        return step_hash(step) if step is not None and step.status == "confirmed" else None
+        return await run.send_optional(self._permit_step(run.context, self.body.permit))
 
-    def _permit_step(self, builder: StepBuilder, permit: Permit) -> StepCall:
+    def _permit_step(self, context: OperationContext, permit: Permit) -> StepCall:
         """Return the step that submits the permit."""
-        return builder.permit(
-            "permitTx",
-            self._body.user,
-            int(permit.value),
-            int(permit.deadline),
-            permit.v,
-            bytes.fromhex(permit.r[2:]),
-            bytes.fromhex(permit.s[2:]),
-        )
+        numbers = int(permit.value), int(permit.deadline), permit.v
+        signature = bytes.fromhex(permit.r[2:]), bytes.fromhex(permit.s[2:])
+        return context.builder.permit("permitTx", self.body.user, *numbers, *signature)
 
-    async def _undo(self, run: Run, builder: StepBuilder) -> None:
+    async def _undo(self, run: Run) -> None:
         """Return the collateral that was transferred.
 
         Raises:
             StuckError: it cannot be returned.
         """
+        builder = run.context.builder
         if run.is_confirmed("yesTransferTx"):
             raise StuckError("the YES tokens were already sent to the wallet")
         if run.is_confirmed("splitTx"):
             await run.confirm_or_stick(builder.merge("mergeBackTx", self._condition, self._amount))
         if run.is_confirmed("collateralTransferTx"):
-            await run.confirm_or_stick(builder.pay("refundTx", self._body.user, self._amount))
+            await run.confirm_or_stick(builder.pay("refundTx", self.body.user, self._amount))

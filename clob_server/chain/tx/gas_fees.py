@@ -6,10 +6,8 @@ from clob_server.chain.eth.rpc import NodeRejectedError, Reply, RpcRequest, numb
 
 BASE_FEE_TIMES: Final = 2
 """Factor on the base fee for the maximum fee; the base fee rises by an eighth per block at most."""
-BUMP_NUMERATOR: Final = 9
+BUMP: Final = 9, 8
 """A raised fee is at least nine eighths of the previous one (+12.5 %); nodes require +10 %."""
-BUMP_DENOMINATOR: Final = 8
-"""See :data:`BUMP_NUMERATOR`."""
 GWEI: Final = 10**9
 """Priority fee if the node does not suggest one."""
 
@@ -33,10 +31,10 @@ class Fees(NamedTuple):
 
 
 def suggest_fees(replies: list[Reply], limit: int) -> Fees:
-    """Compute fees from the node's replies.
+    """Compute fees from the replies to :data:`REQUESTS`.
 
     Args:
-        replies: replies to :data:`REQUESTS`.
+        replies: the replies.
         limit: maximum fee per unit of gas, in wei.
 
     Raises:
@@ -72,4 +70,5 @@ def raise_fees(previous: Fees, now: Fees, limit: int) -> Fees | None:
 
 def raise_fee(fee: int) -> int:
     """Return the fee plus 12.5 %, rounded up."""
-    return -(-fee * BUMP_NUMERATOR // BUMP_DENOMINATOR)
+    numerator, denominator = BUMP
+    return -(-fee * numerator // denominator)

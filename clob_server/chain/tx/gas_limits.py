@@ -50,19 +50,13 @@ class Probe(NamedTuple):
     """A gas request for a step whose estimate may fail and be repeated later."""
 
     call: StepCall
-    """The step."""
     gas: int | None
     """Gas limit of the trial call; None for an estimate."""
     request: RpcRequest
-    """The request."""
 
 
 class GasEstimator:
-    """Estimates the gas of the operator's steps.
-
-    Args:
-        operator: sender of the steps.
-    """
+    """Estimates the gas of the steps that an operator sends."""
 
     def __init__(self, operator: str) -> None:
         self._operator = operator

@@ -17,8 +17,8 @@ from clob_server.chain.eth.rpc import (
     number,
     result,
 )
-from clob_server.chain.tx import gas_fees
-from clob_server.chain.tx.gas_fees import Fees
+from clob_server.chain.tx.gas_fees import REQUESTS as FEE_REQUESTS
+from clob_server.chain.tx.gas_fees import Fees, suggest_fees
 
 PAUSE_S: Final = 0.05
 """Pause before the first retry, seconds; doubled each time."""
@@ -60,11 +60,8 @@ class Node:
         self, rpc: Rpc, operator: str, chain_id: int, fee_max: int, changed: Callable[[], None]
     ) -> None:
         self.rpc: Final[Rpc] = rpc
-        """The JSON-RPC client."""
         self.operator: Final[str] = operator
-        """Address whose balance and transaction count are stored."""
         self.fee_max: Final[int] = fee_max
-        """Maximum fee per unit of gas, in wei."""
         self._chain_id = chain_id
         self._changed = changed
         self._taken_s = float("-inf")
@@ -92,11 +89,10 @@ class Node:
             NodeError: no valid response.
         """
         try:
-            replies = await self.rpc.batch(requests)
+            return await self.rpc.batch(requests)
         except NodeError as error:
             self.set_health(str(error))
             raise
-        return replies
 
     async def request_until_valid(
         self, requests: Sequence[RpcRequest], read: Callable[[list[Reply]], Result]
@@ -137,7 +133,7 @@ class Node:
             ("eth_getBalance", (self.operator, "latest")),
             ("eth_getTransactionCount", (self.operator, "latest")),
             ("eth_getTransactionCount", (self.operator, "pending")),
-            *gas_fees.REQUESTS,
+            *FEE_REQUESTS,
         ]
 
     def store_state(self, replies: Sequence[Reply]) -> None:
@@ -152,29 +148,22 @@ class Node:
         try:
             chain_id, balance, count, pending = (number(result(reply)) for reply in replies[:4])
             if chain_id != self._chain_id:
-                raise NodeInvalidResponseError(
-                    f"the node at {self.rpc.host} is on chain {chain_id}; expected chain "
-                    f"{self._chain_id}"
-                )
+                text = f"is on chain {chain_id}; expected chain {self._chain_id}"
+                raise NodeInvalidResponseError(f"the node at {self.rpc.host} {text}")
             block = result(replies[4])
             head = number(block.get("number") if isinstance(block, dict) else None)
             gas_limit = number(block["gasLimit"]) if "gasLimit" in block else None
-            fees = gas_fees.suggest_fees(list(replies[4:]), self.fee_max)
+            fees = suggest_fees(list(replies[4:]), self.fee_max)
         except NodeError as error:
             self.set_health(str(error))
             raise
         self._taken_s = time.monotonic()
-        self.head, self.balance, self.fees = head, balance, fees
-        self.gas_limit = gas_limit
-        self.count, self.count_pending = count, pending
+        self.head, self.gas_limit, self.balance = head, gas_limit, balance
+        self.count, self.count_pending, self.fees = count, pending, fees
         self.set_health("")
 
     def set_health(self, detail: str) -> None:
-        """Store the health of the node and log changes.
-
-        Args:
-            detail: description of the problem; empty if there is none.
-        """
+        """Store the problem of the node, empty if there is none, and log changes."""
         is_reachable = not detail
         if is_reachable != self.is_reachable:
             level = logging.INFO if is_reachable else logging.WARNING

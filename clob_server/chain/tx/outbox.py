@@ -6,11 +6,11 @@ waits for the next commit; :meth:`Outbox.commit` is called before anything is se
 """
 
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
 import apsw
+import msgspec
 
 from clob_server.chain.tx.steps import Draft, Operation, SignedTransaction, Step
 from clob_server.log.files import make_file, make_folder, sync_folder
@@ -44,8 +44,8 @@ _OPERATION: Final = (
     "SELECT number, id, kind, body, status, answer, error, begun_ms, changed_ms FROM operations "
 )
 _STEP: Final = (
-    "SELECT number, operation, name, counts, status, nonce, target, data, value, gas, expects, "
-    "head, hash, block, logs, error, changed_ms FROM steps "
+    "SELECT operation, name, nonce, target, data, value, gas, expects, head, number, counts, "
+    "status, hash, block, logs, error, changed_ms FROM steps "
 )
 _INSERT: Final = (
     "INSERT INTO steps(operation, name, counts, status, nonce, target, data, value, gas, expects, "
@@ -86,6 +86,9 @@ class Outbox:
         except apsw.Error as error:
             self._db.close(True)
             raise OutboxError(f"the outbox {self.path} cannot be read: {error}") from error
+        except BaseException:
+            self._db.close(True)
+            raise
 
     def _set_up(self) -> None:
         """Lock the database and create missing tables."""
@@ -120,13 +123,11 @@ class Outbox:
             self._db.execute("COMMIT")
 
     def _write(self, query: str, *arguments: Any) -> None:
-        """Execute a statement; the next :meth:`commit` makes it durable."""
         if not self._db.in_transaction:
             self._db.execute("BEGIN")
         self._db.execute(query, arguments)
 
     def _rows(self, query: str, *arguments: Any) -> list[Any]:
-        """Return the rows of a query."""
         return self._db.execute(query, arguments).fetchall()
 
     # ----- facts -----------------------------------------------------------------------------
@@ -150,56 +151,41 @@ class Outbox:
             *(name, kind, body, now_ms, now_ms),
         )
         self.counts["pending"] += 1
-        return Operation(
-            self._db.last_insert_rowid(), name, kind, body, "pending", None, None, now_ms, now_ms
-        )
+        return self.operation(self._db.last_insert_rowid())
 
     def find(self, name: str) -> Operation | None:
         """Return an operation by id; None if it is unknown."""
-        rows = self._rows(f"{_OPERATION} WHERE id=?", name)
-        return Operation(*rows[0]) if rows else None
+        return next(iter(self._operations("WHERE id=?", name)), None)
 
     def operation(self, number: int) -> Operation:
         """Return an operation by number."""
-        return Operation(*self._rows(f"{_OPERATION} WHERE number=?", number)[0])
+        (operation,) = self._operations("WHERE number=?", number)
+        return operation
 
     def pending(self) -> list[Operation]:
         """Return pending operations, oldest first."""
-        rows = self._rows(f"{_OPERATION} WHERE status='pending' ORDER BY number")
-        return [Operation(*row) for row in rows]
+        return self._operations("WHERE status='pending' ORDER BY number")
 
     def stuck(self) -> list[Operation]:
         """Return stuck operations, oldest first."""
-        rows = self._rows(f"{_OPERATION} WHERE status='stuck' ORDER BY number")
-        return [Operation(*row) for row in rows]
+        return self._operations("WHERE status='stuck' ORDER BY number")
 
     def newest(self, status: str | None, limit: int, before: int | None) -> list[Operation]:
-        """Return operations, newest first.
-
-        Args:
-            status: only operations with this status; None for all.
-            limit: maximum number of operations.
-            before: only operations with a lower number.
-        """
+        """Return operations with a status and a number below ``before``, newest first."""
         condition = "" if status is None else "status=? AND "
         arguments = () if status is None else (status,)
         last = 2**62 if before is None else before
-        query = f"{_OPERATION} WHERE {condition}number<? ORDER BY number DESC LIMIT ?"
-        return [Operation(*row) for row in self._rows(query, *arguments, last, limit)]
+        where = f"WHERE {condition}number<? ORDER BY number DESC LIMIT ?"
+        return self._operations(where, *arguments, last, limit)
+
+    def _operations(self, where: str, *arguments: Any) -> list[Operation]:
+        return [Operation(*row) for row in self._rows(_OPERATION + where, *arguments)]
 
     def set_status(
         self, number: int, status: str, *, answer: bytes | None = None, error: str | None = None
     ) -> Operation:
-        """Update the status of an operation.
-
-        Args:
-            number: number of the operation.
-            status: new status.
-            answer: answer for the client, as JSON.
-            error: reason of the failure.
-        """
-        before = self.operation(number)
-        self.counts[before.status] -= 1
+        """Update status, answer and error of an operation."""
+        self.counts[self.operation(number).status] -= 1
         self.counts[status] += 1
         self._write(
             "UPDATE operations SET status=?, answer=?, error=?, changed_ms=? WHERE number=?",
@@ -211,7 +197,7 @@ class Outbox:
 
     def steps(self, operation: int) -> list[Step]:
         """Return all steps of an operation in insertion order."""
-        return list(self._steps("WHERE operation=? ORDER BY number", operation))
+        return self._steps("WHERE operation=? ORDER BY number", operation)
 
     def step(self, number: int) -> Step:
         """Return a step by number."""
@@ -225,34 +211,34 @@ class Outbox:
 
     def from_nonce(self, nonce: int) -> list[Step]:
         """Return the steps with this nonce or a higher one, lowest first."""
-        return list(self._steps("WHERE nonce>=? ORDER BY nonce", nonce))
+        return self._steps("WHERE nonce>=? ORDER BY nonce", nonce)
 
-    def _steps(self, where: str, *arguments: Any) -> Iterator[Step]:
-        """Yield the steps of a query with their signed transactions."""
-        for row in self._rows(_STEP + where, *arguments):
-            offers = self._rows(
-                "SELECT hash, raw, max_fee, tip FROM offers WHERE step=? ORDER BY rowid", row[0]
-            )
-            step = Step(*row)
-            yield step._replace(
-                value=int(row[8]),
+    def _steps(self, where: str, *arguments: Any) -> list[Step]:
+        """Return the steps of a query with their signed transactions."""
+        query = "SELECT hash, raw, max_fee, tip FROM offers WHERE step=? ORDER BY rowid"
+        steps = [Step(*row) for row in self._rows(_STEP + where, *arguments)]
+        return [
+            msgspec.structs.replace(
+                step,
+                value=int(step.value),
                 transactions=tuple(
                     SignedTransaction(tx_hash, raw, int(fee), int(tip))
-                    for tx_hash, raw, fee, tip in offers
+                    for tx_hash, raw, fee, tip in self._rows(query, step.number)
                 ),
             )
+            for step in steps
+        ]
 
     def next_nonce(self) -> int:
         """Return the nonce after the highest one ever signed."""
-        ((highest,),) = self._rows("SELECT max(nonce) FROM steps")
-        return 0 if highest is None else highest + 1
+        ((nonce,),) = self._rows("SELECT ifnull(max(nonce) + 1, 0) FROM steps")
+        return int(nonce)
 
     def highest_included_nonce(self) -> int:
         """Return the highest nonce known to be in a block; -1 if there is none."""
-        ((highest,),) = self._rows(
-            "SELECT max(nonce) FROM steps WHERE status IN ('confirmed', 'reverted')"
-        )
-        return -1 if highest is None else highest
+        query = "SELECT ifnull(max(nonce), -1) FROM steps WHERE status IN ('confirmed', 'reverted')"
+        ((nonce,),) = self._rows(query)
+        return int(nonce)
 
     def insert_signed(self, draft: Draft, transaction: SignedTransaction) -> int:
         """Insert a signed step and return its number."""
@@ -295,37 +281,28 @@ class Outbox:
             logs: logs of the receipt, as JSON.
             error: reason of the failure.
         """
-        self._write(
-            "UPDATE steps SET status=?, hash=?, block=?, logs=?, error=?, changed_ms=? "
-            "WHERE number=?",
-            *(status, tx_hash, block, logs, error, clock_ms(), number),
-        )
+        values = status, tx_hash, block, logs, error
+        self._update_step(number, "status=?, hash=?, block=?, logs=?, error=?", *values)
 
     def reset_step(self, number: int) -> None:
         """Store that a step is in no block after a reorganisation."""
-        self._write(
-            "UPDATE steps SET status='signed', hash=NULL, block=NULL, logs=NULL, changed_ms=? "
-            "WHERE number=?",
-            *(clock_ms(), number),
-        )
+        self._update_step(number, "status='signed', hash=NULL, block=NULL, logs=NULL")
 
     def record_error(self, number: int, error: str) -> None:
         """Store the node's error for a step that is not in a block yet."""
-        self._write(
-            "UPDATE steps SET error=?, changed_ms=? WHERE number=?", error, clock_ms(), number
-        )
+        self._update_step(number, "error=?", error)
 
     def mark_lost(self, number: int, error: str) -> None:
         """Store that another sender used the nonce of a step, and remove the nonce from the step.
 
         Another step can use the nonce if a reorganisation removes the foreign transaction.
         """
-        self._write(
-            "UPDATE steps SET status='lost', counts=0, nonce=NULL, error=?, changed_ms=? "
-            "WHERE number=?",
-            *(error, clock_ms(), number),
-        )
+        self._update_step(number, "status='lost', counts=0, nonce=NULL, error=?", error)
         self.num_foreign += 1
+
+    def _update_step(self, number: int, assignments: str, *values: Any) -> None:
+        query = f"UPDATE steps SET {assignments}, changed_ms=? WHERE number=?"
+        self._write(query, *values, clock_ms(), number)
 
     def discard_failures(self, operation: int) -> None:
         """Mark the failed steps of an operation as earlier attempts, so that they are retried."""

@@ -7,7 +7,6 @@ tenth of its time.
 """
 
 import asyncio
-import logging
 import re
 from collections.abc import Sequence
 from typing import Final
@@ -16,7 +15,7 @@ from coincurve import PrivateKey
 
 from clob.signing import keccak256
 from clob.signing.secp import checksummed
-from clob_server.chain.eth import accounts
+from clob_server.chain.eth.accounts import RlpValue, rlp
 from clob_server.chain.failpoints import failpoint
 from clob_server.chain.tx.gas_fees import Fees
 from clob_server.chain.tx.gas_limits import GasEstimator, Probe, StepCall
@@ -60,34 +59,24 @@ class Signer:
         self._chain_id = chain_id
 
     def sign(self, draft: Draft, fees: Fees) -> SignedTransaction:
-        """Sign a step.
-
-        Args:
-            draft: the step, with its nonce.
-            fees: fees per unit of gas.
-        """
+        """Sign a step that has a nonce."""
         raw = self._legacy(draft, fees) if fees.is_legacy else self._fee_market(draft, fees)
         return SignedTransaction(f"0x{keccak256(raw).hex()}", raw, fees.max_fee, fees.tip)
 
     def _fee_market(self, draft: Draft, fees: Fees) -> bytes:
         """Encode an EIP-1559 transaction without an access list."""
         assert draft.nonce is not None
-        head = (self._chain_id, draft.nonce, fees.tip, fees.max_fee, draft.gas)
-        parts = [*map(accounts.rlp_integer, head), *encode_payload(draft), accounts.rlp_list(())]
-        parity, *halves = self._signature(FEE_MARKET + accounts.rlp_list(parts))
-        return FEE_MARKET + accounts.rlp_list(
-            [*parts, accounts.rlp_integer(parity), *map(accounts.rlp_integer, halves)]
-        )
+        head = self._chain_id, draft.nonce, fees.tip, fees.max_fee
+        fields: list[RlpValue] = [*head, draft.gas, *payload(draft), ()]
+        signature = self._signature(FEE_MARKET + rlp(fields))
+        return FEE_MARKET + rlp([*fields, *signature])
 
     def _legacy(self, draft: Draft, fees: Fees) -> bytes:
         """Encode a legacy transaction with EIP-155 replay protection."""
         assert draft.nonce is not None
-        head = (draft.nonce, fees.max_fee, draft.gas)
-        parts = [*map(accounts.rlp_integer, head), *encode_payload(draft)]
-        chain = map(accounts.rlp_integer, (self._chain_id, 0, 0))
-        parity, *halves = self._signature(accounts.rlp_list([*parts, *chain]))
-        marked = EIP155_PARITY + 2 * self._chain_id + parity
-        return accounts.rlp_list([*parts, *map(accounts.rlp_integer, (marked, *halves))])
+        fields: list[RlpValue] = [draft.nonce, fees.max_fee, draft.gas, *payload(draft)]
+        parity, r, s = self._signature(rlp([*fields, self._chain_id, 0, 0]))
+        return rlp([*fields, EIP155_PARITY + 2 * self._chain_id + parity, r, s])
 
     def _signature(self, data: bytes) -> tuple[int, int, int]:
         """Sign data and return parity, r and s; s is low."""
@@ -96,14 +85,9 @@ class Signer:
         return signed[-1], int.from_bytes(r), int.from_bytes(s)
 
 
-def encode_payload(draft: Draft) -> tuple[bytes, bytes, bytes]:
-    """Encode recipient, value and calldata of a transaction."""
-    target = bytes.fromhex(draft.target[2:])
-    return (
-        accounts.rlp_string(target),
-        accounts.rlp_integer(draft.value),
-        accounts.rlp_string(draft.data),
-    )
+def payload(draft: Draft) -> tuple[bytes, int, bytes]:
+    """Return recipient, value and calldata of a transaction."""
+    return bytes.fromhex(draft.target[2:]), draft.value, draft.data
 
 
 GAS_TIMES: Final = 1.2
@@ -115,18 +99,9 @@ ATTEMPTS: Final = 3
 ATTEMPT_S: Final = 0.2
 """Pause between these attempts, seconds."""
 
-_LOG: Final = logging.getLogger("clob_server.chain")
-
 
 class Sender:
-    """Sends the steps of operations, each once.
-
-    Args:
-        node: the node.
-        outbox: storage of the steps.
-        signer: signs the steps.
-        tracker: sends and tracks signed steps.
-    """
+    """Sends the steps of operations, each once."""
 
     def __init__(
         self, node: Node, outbox: Outbox, signer: Signer, tracker: TransactionTracker
@@ -140,10 +115,7 @@ class Sender:
         """Gas limits of the steps."""
 
     async def send(
-        self,
-        operation: Operation,
-        calls: Sequence[StepCall],
-        then: StepCall | None = None,
+        self, operation: Operation, calls: Sequence[StepCall], then: StepCall | None = None
     ) -> list[Step | None]:
         """Send independent steps and wait for their end.
 
@@ -167,11 +139,8 @@ class Sender:
             if missing and not any(step.status == "failed" for step in known):
                 await self._sign(operation, missing)
                 continue
-            futures = [
-                self._tracker.track(step, operation.kind)
-                for step in known
-                if step.status == "signed"
-            ]
+            signed = [step for step in known if step.status == "signed"]
+            futures = [self._tracker.track(step, operation.kind) for step in signed]
             if not futures:
                 return [steps.get(call.name) for call in calls]
             if then is not None:
@@ -183,42 +152,29 @@ class Sender:
         """Return the gas of the next step if an estimate came with the last receipt."""
         reply = self._tracker.take_reply(operation.number)
         probe = self._probes.pop(operation.number, None)
-        return (
-            None if probe is None or reply is None else self.gas_estimator.read_probe(probe, reply)
-        )
+        if probe is None or reply is None:
+            return None
+        return self.gas_estimator.read_probe(probe, reply)
 
     def sign_at(self, operation: Operation, call: StepCall, nonce: int, gas: int) -> None:
-        """Sign and store a step with a given nonce and gas limit.
-
-        Args:
-            operation: operation of the step.
-            call: the step.
-            nonce: nonce of the operator.
-            gas: gas limit.
-        """
-        draft = self._draft(operation, call, nonce, gas)
-        self._outbox.insert_signed(draft, self._signer.sign(draft, self._node.fees))
+        """Sign and durably store a step with a given nonce and gas limit."""
+        self._insert_signed(operation, call, nonce, gas)
         self._outbox.commit()
 
     async def _sign(self, operation: Operation, calls: Sequence[StepCall]) -> None:
         """Sign and durably store steps, or store why one would fail."""
         estimates = await self._estimates(operation, calls)
-        errors = [
-            (call, estimate)
-            for call, estimate in zip(calls, estimates, strict=True)
-            if isinstance(estimate, str)
-        ]
-        for call, error in errors:
+        will_fail = any(isinstance(estimate, str) for estimate in estimates)
+        nonce = max(self._node.count_pending, self._outbox.next_nonce())
+        for place, (call, estimate) in enumerate(zip(calls, estimates, strict=True)):
+            if will_fail and not isinstance(estimate, str):
+                continue  # steps of one call are sent together or not at all
             failpoint(operation.kind, call.name, "before_insert")
-            self._outbox.insert_failed(self._draft(operation, call, None, 0), error)
-        if not errors:
-            nonce = max(self._node.count_pending, self._outbox.next_nonce())
-            for place, (call, estimate) in enumerate(zip(calls, estimates, strict=True)):
-                assert isinstance(estimate, int)
-                failpoint(operation.kind, call.name, "before_insert")
+            if isinstance(estimate, str):
+                self._outbox.insert_failed(self._draft(operation, call, None, 0), estimate)
+            else:
                 gas = int(estimate * GAS_TIMES) + GAS_MORE if call.gas is None else call.gas
-                draft = self._draft(operation, call, nonce + place, gas)
-                self._outbox.insert_signed(draft, self._signer.sign(draft, self._node.fees))
+                self._insert_signed(operation, call, nonce + place, gas)
         self._outbox.commit()
         for call in calls:
             failpoint(operation.kind, call.name, "after_insert")
@@ -229,10 +185,9 @@ class Sender:
         For a step that follows others the estimate is repeated before a failure counts: a
         reorganisation may have removed the others, or another node may not have seen them yet.
         """
-        expected = [call.estimate if call.gas is None else call.gas for call in calls]
-        known = [gas for gas in expected if gas is not None]
-        if len(known) == len(calls):
-            return [*known]
+        known = [call.estimate if call.gas is None else call.gas for call in calls]
+        if None not in known:
+            return [gas for gas in known if gas is not None]
         attempts = ATTEMPTS if self._outbox.current_steps(operation.number) else 1
         requests = [self.gas_estimator.estimate_request(call) for call in calls]
         estimates: list[int | str] = []
@@ -250,6 +205,10 @@ class Sender:
             if all(isinstance(estimate, int) for estimate in estimates):
                 break
         return estimates
+
+    def _insert_signed(self, operation: Operation, call: StepCall, nonce: int, gas: int) -> None:
+        draft = self._draft(operation, call, nonce, gas)
+        self._outbox.insert_signed(draft, self._signer.sign(draft, self._node.fees))
 
     def _draft(self, operation: Operation, call: StepCall, nonce: int | None, gas: int) -> Draft:
         return Draft(

@@ -2,6 +2,8 @@
 
 from typing import NamedTuple
 
+import msgspec
+
 
 class Operation(NamedTuple):
     """An operation."""
@@ -11,7 +13,6 @@ class Operation(NamedTuple):
     id: str
     """Id chosen by the server."""
     kind: str
-    """Kind of operation."""
     body: bytes
     """Parameters, as JSON."""
     status: str
@@ -39,19 +40,13 @@ class SignedTransaction(NamedTuple):
     """Priority fee per unit of gas, in wei."""
 
 
-class Step(NamedTuple):
-    """A transaction of an operation."""
+class Draft(msgspec.Struct, frozen=True):
+    """A transaction of an operation, to be signed."""
 
-    number: int
-    """Position among all steps, counted from 1."""
     operation: int
     """Number of its operation."""
     name: str
     """Name of its hash in the answer."""
-    counts: int
-    """1 for the current attempt of the step, 0 for earlier attempts."""
-    status: str
-    """Status, see ``messages.StepView``."""
     nonce: int | None
     """Nonce of the operator; None if it was never signed."""
     target: str
@@ -66,6 +61,17 @@ class Step(NamedTuple):
     """Contract and topic of a required log, separated by a space; empty for none."""
     head: int
     """Newest block when it was signed."""
+
+
+class Step(Draft, frozen=True):
+    """A stored transaction of an operation."""
+
+    number: int
+    """Position among all steps, counted from 1."""
+    counts: int
+    """1 for the current attempt of the step, 0 for earlier attempts."""
+    status: str
+    """Status, see ``messages.StepView``."""
     hash: str | None
     """Hash of the mined transaction."""
     block: int | None
@@ -78,26 +84,3 @@ class Step(NamedTuple):
     """Time of the last change, Unix milliseconds."""
     transactions: tuple[SignedTransaction, ...] = ()
     """Signed transactions, newest last."""
-
-
-class Draft(NamedTuple):
-    """A step that is not stored yet."""
-
-    operation: int
-    """Number of its operation."""
-    name: str
-    """Name of its hash in the answer."""
-    nonce: int | None
-    """Nonce of the operator."""
-    target: str
-    """Recipient."""
-    data: bytes
-    """Calldata."""
-    value: int
-    """Value, in wei."""
-    gas: int
-    """Gas limit."""
-    expects: str
-    """See :attr:`Step.expects`."""
-    head: int
-    """Newest block."""

@@ -14,7 +14,7 @@ from clob_server.chain.tx.gas_fees import Fees, raise_fees
 from clob_server.chain.tx.node import Node
 from clob_server.chain.tx.outbox import Outbox
 from clob_server.chain.tx.sender import Signer
-from clob_server.chain.tx.tracker import TrackedStep, TransactionTracker, draft_of, log_fields
+from clob_server.chain.tx.tracker import TrackedStep, TransactionTracker, log_fields
 
 SLOW_S: Final = 1.0
 """Seconds without a receipt after which the node is asked for the transaction."""
@@ -67,17 +67,13 @@ class StuckTransactions:
         """
         now_s = time.monotonic()
         self._check_gap(now_s)
-        slow = [
-            track
-            for track in self._tracker.tracked()
-            if track.is_sent and now_s - track.sent_s > SLOW_S
-        ]
+        tracked = self._tracker.tracked()
+        slow = [each for each in tracked if each.is_sent and now_s - each.sent_s > SLOW_S]
         if not slow:
             return
         hashes = [(track, each.hash) for track in slow for each in track.step.transactions]
-        replies = await self._node.request(
-            [("eth_getTransactionByHash", (tx_hash,)) for _, tx_hash in hashes]
-        )
+        requests = [("eth_getTransactionByHash", (tx_hash,)) for _, tx_hash in hashes]
+        replies = await self._node.request(requests)
         known: dict[int, dict[str, Any]] = {}
         for (track, _), reply in zip(hashes, replies, strict=True):
             if isinstance(transaction := result(reply), dict):
@@ -89,12 +85,7 @@ class StuckTransactions:
                 await self._check_step(track, known.get(track.step.number))
 
     async def _check_step(self, track: TrackedStep, transaction: dict[str, Any] | None) -> None:
-        """Resend, bump or give up one step.
-
-        Args:
-            track: the step.
-            transaction: the node's view of its transaction; None if unknown.
-        """
+        """Resend, bump or give up one step."""
         if track.future.done():
             return
         if transaction is None and self._node.count > track.nonce:
@@ -109,9 +100,8 @@ class StuckTransactions:
         if transaction is None:
             if track.is_accepted:
                 self.num_rebroadcast += 1
-                _LOG.warning(
-                    "the node dropped a transaction; resending it", extra=log_fields(track)
-                )
+                text = "the node dropped a transaction; resending it"
+                _LOG.warning(text, extra=log_fields(track))
             self._tracker.resend(track)
 
     def _check_gap(self, now_s: float) -> None:
@@ -134,19 +124,17 @@ class StuckTransactions:
     def _bump(self, track: TrackedStep, now_s: float) -> None:
         """Sign the step with a higher fee and the same nonce."""
         step = track.step
-        highest = step.transactions[-1]
-        legacy = self._node.fees.is_legacy
-        sent_fees = Fees(highest.max_fee, highest.tip, legacy)
-        fees = raise_fees(sent_fees, self._node.fees, self._node.fee_max)
+        newest, now = step.transactions[-1], self._node.fees
+        sent_fees = Fees(newest.max_fee, newest.tip, now.is_legacy)
+        fees = raise_fees(sent_fees, now, self._node.fee_max)
         track.fee_sent_s = now_s
         if fees is None:
-            _LOG.warning(
-                "the fee of a transaction has reached its maximum", extra=log_fields(track)
-            )
+            text = "the fee of a transaction has reached its maximum"
+            _LOG.warning(text, extra=log_fields(track))
             return
         if (self._node.balance or 0) < step.gas * fees.max_fee + step.value:
             return  # the operator is out of gas; a higher fee would not help
-        transaction = self._signer.sign(draft_of(step), fees)
+        transaction = self._signer.sign(step, fees)
         self._outbox.add_transaction(step.number, transaction)
         self._outbox.commit()
         track.step = self._outbox.step(step.number)
@@ -159,8 +147,7 @@ class StuckTransactions:
         Binary search over blocks by the operator's transaction count. If no transaction is found,
         the step stays as it is: the node may lag.
         """
-        operator, last = self._node.operator, self._node.head or 0
-        last = last - self._confirmations + 1
+        operator, last = self._node.operator, (self._node.head or 0) - self._confirmations + 1
         first = max(0, min(track.step.head, last) - BEFORE_BLOCKS)
         if await self._count_at(operator, last) <= track.nonce:
             return
@@ -173,11 +160,8 @@ class StuckTransactions:
         (reply,) = await self._node.request([("eth_getBlockByNumber", (hex(last), True))])
         block = result(reply)
         for transaction in block["transactions"] if isinstance(block, dict) else ():
-            is_match = (
-                str(transaction["from"]).lower() == self._node.operator.lower()
-                and number(transaction["nonce"]) == track.nonce
-            )
-            if is_match:
+            is_ours = str(transaction["from"]).lower() == operator.lower()
+            if is_ours and number(transaction["nonce"]) == track.nonce:
                 self._lose(track, str(transaction["hash"]))
 
     async def _count_at(self, operator: str, block: int) -> int:

@@ -7,8 +7,9 @@ transaction used the nonce (see :mod:`clob_server.chain.tx.stuck`).
 """
 
 import asyncio
+import contextlib
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
 import msgspec
@@ -25,7 +26,7 @@ from clob_server.chain.eth.rpc import (
 from clob_server.chain.failpoints import failpoint
 from clob_server.chain.tx.node import PAUSE_MAX_S, PAUSE_S, Node
 from clob_server.chain.tx.outbox import Outbox
-from clob_server.chain.tx.steps import Draft, Step
+from clob_server.chain.tx.steps import Step
 
 POLL_S: Final = 0.001
 """Pause before the second request for a receipt, seconds; doubled each time. The first request is
@@ -35,12 +36,7 @@ POLL_MAX_S: Final = 1.0
 
 
 class TrackedStep:
-    """A signed step until its end.
-
-    Args:
-        step: the step.
-        kind: kind of its operation.
-    """
+    """A signed step until its end."""
 
     def __init__(self, step: Step, kind: str) -> None:
         assert step.nonce is not None
@@ -48,9 +44,7 @@ class TrackedStep:
         self.step: Step = step
         """The step as stored."""
         self.kind: Final[str] = kind
-        """Kind of its operation."""
         self.nonce: Final[int] = step.nonce
-        """Nonce of the operator."""
         self.is_sent: bool = False
         """Whether it has been sent since the last change."""
         self.was_sent: bool = False
@@ -85,26 +79,10 @@ def receipt_error(step: Step, receipt: dict[str, Any]) -> str | None:
     if not step.expects:
         return None
     address, topic = step.expects.split()
-    logs: Iterable[dict[str, Any]] = receipt.get("logs", [])
-    for log in logs:
+    for log in receipt.get("logs", []):
         if str(log["address"]).lower() == address and log["topics"][:1] == [topic]:
             return None
     return f"the transaction has no log of {address} with topic {topic}"
-
-
-def draft_of(step: Step) -> Draft:
-    """Return the draft to sign for a step."""
-    return Draft(
-        operation=step.operation,
-        name=step.name,
-        nonce=step.nonce,
-        target=step.target,
-        data=step.data,
-        value=step.value,
-        gas=step.gas,
-        expects=step.expects,
-        head=step.head,
-    )
 
 
 def log_fields(track: TrackedStep) -> dict[str, object]:
@@ -117,17 +95,8 @@ def log_fields(track: TrackedStep) -> dict[str, object]:
     }
 
 
-_ENCODE: Final = msgspec.json.Encoder().encode
-
-
 class TransactionTracker:
-    """Sends all signed steps and tracks their receipts.
-
-    Args:
-        node: the node.
-        outbox: storage of the steps.
-        confirmations: blocks required to confirm a step: its own and those on top.
-    """
+    """Sends all signed steps, and confirms them by receipts at a depth of ``confirmations``."""
 
     def __init__(self, node: Node, outbox: Outbox, confirmations: int) -> None:
         self._node = node
@@ -141,10 +110,6 @@ class TransactionTracker:
     def track(self, step: Step, kind: str) -> "asyncio.Future[Step]":
         """Send a signed step and track it.
 
-        Args:
-            step: the step.
-            kind: kind of its operation.
-
         Returns:
             A future of the step, resolved once it is ``confirmed``, ``reverted`` or ``lost``.
         """
@@ -155,12 +120,7 @@ class TransactionTracker:
         return track.future
 
     def add_request(self, operation: int, request: RpcRequest) -> None:
-        """Send a request in the same batch as the receipts of an operation.
-
-        Args:
-            operation: number of the operation.
-            request: the request; :meth:`take_reply` returns its reply.
-        """
+        """Send a request with the receipts of an operation, for :meth:`take_reply`."""
         self._requests[operation] = request
 
     def take_reply(self, operation: int) -> Reply | None:
@@ -203,63 +163,46 @@ class TransactionTracker:
     async def _wait(self, now_s: float) -> None:
         """Wait until a receipt is due or there is a new step."""
         first_s = min((track.due_s for track in self._steps.values()), default=None)
-        try:
+        with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(None if first_s is None else first_s - now_s):
                 await self._work.wait()
-        except TimeoutError:
-            pass
 
     async def _round(self, due: Sequence[TrackedStep]) -> None:
         """Send the unsent steps and request the receipts of all."""
-        sending = [track for track in due if not track.is_sent]
-        sent = [
-            (track, ("eth_sendRawTransaction", (f"0x{transaction.raw.hex()}",)))
-            for track in sending
-            for transaction in reversed(track.step.transactions)
-        ]
-        hashes = [
-            (track, transaction.hash) for track in due for transaction in track.step.transactions
-        ]
+        unsent = [track for track in due if not track.is_sent]
+        sent = [(track, each.raw) for track in unsent for each in reversed(track.step.transactions)]
+        hashes = [(track, each.hash) for track in due for each in track.step.transactions]
         extra = {
             operation: self._requests[operation]
             for operation in (track.step.operation for track in due)
             if operation in self._requests
         }
-        requests: list[RpcRequest] = [request for _, request in sent]
-        requests += [("eth_getTransactionReceipt", (tx_hash,)) for _, tx_hash in hashes]
+        requests: list[RpcRequest] = [
+            *(("eth_sendRawTransaction", (f"0x{raw.hex()}",)) for _, raw in sent),
+            *(("eth_getTransactionReceipt", (tx_hash,)) for _, tx_hash in hashes),
+        ]
         if self._confirmations > 1:
             requests.append(("eth_blockNumber", ()))
         replies = await self._node.request([*requests, *extra.values()])
-        for track in sending:
+        for track in unsent:
             failpoint(track.kind, track.step.name, "after_broadcast")
         for (track, _), reply in zip(sent, replies, strict=False):
             self._record_sent(track, reply)
         head = number(result(replies[len(requests) - 1])) if self._confirmations > 1 else 0
-        self._process(due, hashes, replies[len(sent) :], head)
+        receipts: dict[int, dict[str, Any]] = {}
+        for (track, _), reply in zip(hashes, replies[len(sent) :], strict=False):
+            if isinstance(receipt := result(reply), dict):
+                receipts[track.step.number] = receipt
+        self._process(due, receipts, head)
         busy = {track.step.operation for track in self._steps.values()}
         for operation, reply in zip(extra, replies[len(requests) :], strict=True):
             if operation not in busy:
                 self._replies[operation] = reply
 
     def _process(
-        self,
-        due: Sequence[TrackedStep],
-        hashes: Sequence[tuple[TrackedStep, str]],
-        replies: list[Reply],
-        head: int,
+        self, due: Sequence[TrackedStep], receipts: dict[int, dict[str, Any]], head: int
     ) -> None:
-        """Process the receipts of a round.
-
-        Args:
-            due: the tracked steps.
-            hashes: hashes whose receipts were requested.
-            replies: replies to these requests, and to any that follow.
-            head: number of the newest block; 0 if one confirmation is enough.
-        """
-        receipts: dict[int, dict[str, Any]] = {}
-        for (track, _), reply in zip(hashes, replies, strict=False):
-            if isinstance(receipt := result(reply), dict):
-                receipts[track.step.number] = receipt
+        """Process the receipts of a round, by number of the step."""
         now_s = time.monotonic()
         for track in due:
             track.schedule(now_s)
@@ -275,7 +218,7 @@ class TransactionTracker:
             track.was_sent, track.fee_sent_s = True, track.sent_s
         if isinstance(reply, NodeRejectedError):
             if not track.is_accepted and track.step.error != str(reply):
-                track.step = track.step._replace(error=str(reply))
+                track.step = msgspec.structs.replace(track.step, error=str(reply))
                 self._outbox.record_error(track.step.number, str(reply))
         else:
             track.is_accepted = True
@@ -292,7 +235,7 @@ class TransactionTracker:
             "confirmed" if error is None else "reverted",
             str(receipt["transactionHash"]),
             block,
-            _ENCODE(receipt.get("logs", [])),
+            msgspec.json.encode(receipt.get("logs", [])),
             error,
         )
         self.finish(track)

@@ -7,6 +7,8 @@ practically unlimited.
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any, Final
 
+import msgspec
+
 from clob_server.chain.config import Addresses
 from clob_server.chain.eth.rpc import Rpc
 from clob_server.chain.events import WalletHolding
@@ -25,20 +27,19 @@ UNLIMITED: Final = 1 << 128
 """Approvals from this amount on are unlimited: payments do not reduce them noticeably."""
 
 
-class Approvals:
-    """Cached approvals of wallets, and the tokens they were reported to hold.
+class Approvals(msgspec.Struct):
+    """Cached approvals of wallets, and the tokens they were reported to hold."""
 
-    Args:
-        before: the cache to copy; None for an empty one.
-    """
+    collateral: dict[str, int] = {}
+    """Approved collateral by wallet, in wei."""
+    tokens: dict[str, bool] = {}
+    """Whether a wallet has approved all its tokens."""
+    held: dict[str, set[int]] = {}
+    """Tokens with a reported balance above 0, by wallet."""
 
-    def __init__(self, before: "Approvals | None" = None) -> None:
-        self.collateral: dict[str, int] = {} if before is None else dict(before.collateral)
-        """Approved collateral by wallet, in wei."""
-        self.tokens: dict[str, bool] = {} if before is None else dict(before.tokens)
-        """Whether a wallet has approved all its tokens."""
-        self.held: dict[str, set[int]] = {} if before is None else dict(before.held)
-        """Tokens with a reported balance above 0, by wallet."""
+    def copy(self) -> "Approvals":
+        """Return a copy, which shares the sets of :attr:`held`."""
+        return Approvals(self.collateral.copy(), self.tokens.copy(), self.held.copy())
 
 
 class BalanceReader:
@@ -58,7 +59,7 @@ class BalanceReader:
         self._addresses = addresses
         self._block = block
         self._is_whole = approvals is None
-        self.approvals: Approvals = Approvals(approvals)
+        self.approvals: Approvals = Approvals() if approvals is None else approvals.copy()
         """Cache after this read."""
         self.holdings: list[WalletHolding] = []
         """Holdings that were read."""
@@ -135,10 +136,6 @@ class BalanceReader:
 
     async def call(self, reads: Sequence[Read], weight: int = 1) -> list[Any]:
         """Call contract functions at the block.
-
-        Args:
-            reads: the calls.
-            weight: duration of one of these calls, in usual calls.
 
         Raises:
             NodeError: the node does not respond.

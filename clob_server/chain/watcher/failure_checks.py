@@ -2,8 +2,8 @@
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from operator import ne, not_
-from typing import Any, Final, NamedTuple
+from operator import attrgetter, ne, not_
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from clob_server.chain.config import Addresses
 from clob_server.chain.eth.abi import Function
@@ -54,6 +54,10 @@ class CheckInput(NamedTuple):
     """Hashes of both orders, the resting one first; empty if the reason names no hash."""
 
 
+Finder: TypeAlias = Callable[[Reason, CheckInput], list[FailureCheck]]
+"""Returns the checks for a reason."""
+
+
 def hash_calls(addresses: Addresses, reason: Reason, fill: FillBody) -> list[Read]:
     """Return calls for the hashes of both orders if the reason names one of them."""
     if BY_HASH not in reason.values:
@@ -62,12 +66,7 @@ def hash_calls(addresses: Addresses, reason: Reason, fill: FillBody) -> list[Rea
 
 
 def failure_checks(reason: Reason, context: CheckInput) -> list[FailureCheck]:
-    """Return the checks for a reason; none if the server caused it.
-
-    Args:
-        reason: decoded reason of the failed fill.
-        context: input of the checks.
-    """
+    """Return the checks for the reason of a failed fill; none if the server caused it."""
     find = _CHECKS.get(reason.name)
     return [] if find is None else find(reason, context)
 
@@ -102,14 +101,12 @@ def sellers(fill: FillBody) -> list[PartyBody]:
 
 def _collateral_balance(reason: Reason, context: CheckInput) -> list[FailureCheck]:
     """Check the collateral of the payer that the reason names."""
+    fill, wallet = context.fill, reason.values["sender"]
+    read = Read(context.addresses.collateral, BALANCE, (wallet,))
     return [
-        FailureCheck(
-            payer(party),
-            Read(context.addresses.collateral, BALANCE, (payer(party),)),
-            below(payment(context.fill, party)),
-        )
-        for party in buyers(context.fill)
-        if payer(party) == reason.values["sender"]
+        FailureCheck(wallet, read, below(payment(fill, party)))
+        for party in buyers(fill)
+        if payer(party) == wallet
     ]
 
 
@@ -129,12 +126,10 @@ def _collateral_approval(reason: Reason, context: CheckInput) -> list[FailureChe
 
 def _token_balance(_: Reason, context: CheckInput) -> list[FailureCheck]:
     """Check token balances of sellers."""
-    tokens, size = context.addresses.conditional_tokens, int(context.fill.size)
+    tokens, is_short = context.addresses.conditional_tokens, below(int(context.fill.size))
     return [
         FailureCheck(
-            party.maker,
-            Read(tokens, TOKEN_BALANCE, (party.maker, int(party.token_id))),
-            below(size),
+            party.maker, Read(tokens, TOKEN_BALANCE, (party.maker, int(party.token_id))), is_short
         )
         for party in sellers(context.fill)
     ]
@@ -144,11 +139,7 @@ def _token_approval(_: Reason, context: CheckInput) -> list[FailureCheck]:
     """Check token approvals of sellers."""
     tokens, exchange = context.addresses.conditional_tokens, context.addresses.exchange
     return [
-        FailureCheck(
-            party.maker,
-            Read(tokens, IS_APPROVED, (party.maker, exchange)),
-            not_,
-        )
+        FailureCheck(party.maker, Read(tokens, IS_APPROVED, (party.maker, exchange)), not_)
         for party in sellers(context.fill)
     ]
 
@@ -156,165 +147,120 @@ def _token_approval(_: Reason, context: CheckInput) -> list[FailureCheck]:
 # ----- signatures, permissions and cancellations ---------------------------------------------
 
 
-def _unauthorised(context: CheckInput, orders: Sequence[PartyBody]) -> list[FailureCheck]:
-    """Check with the exchange contract whether orders are authorised."""
-    return [
-        FailureCheck(
-            party.maker,
-            Read(
-                context.addresses.exchange,
-                AUTHORISED,
-                (body_values(party), body_signature(party)),
-                if_reverted=REVERTED,
-            ),
-            is_revert,
-        )
-        for party in orders
-    ]
+def _authorisation(name: str, value_of: Callable[[PartyBody], object]) -> Finder:
+    """Return a finder of checks whether the exchange accepts the signature of an order.
 
+    Args:
+        name: the value of the reason that identifies the order.
+        value_of: returns the same value of an order.
+    """
 
-def _maker_authorisation(reason: Reason, context: CheckInput) -> list[FailureCheck]:
-    """Check orders of the maker without a valid signature or delegate."""
-    maker = reason.values["maker"]
-    return _unauthorised(context, [one for one in parties(context.fill) if one.maker == maker])
+    def find(reason: Reason, context: CheckInput) -> list[FailureCheck]:
+        checks = []
+        for order in parties(context.fill):
+            if value_of(order) == reason.values[name]:
+                arguments = body_values(order), body_signature(order)
+                read = Read(context.addresses.exchange, AUTHORISED, arguments, REVERTED)
+                checks.append(FailureCheck(order.maker, read, is_revert))
+        return checks
 
-
-def _wrong_signer(reason: Reason, context: CheckInput) -> list[FailureCheck]:
-    """Check orders that name another signer."""
-    named = reason.values["named"]
-    return _unauthorised(context, [one for one in parties(context.fill) if one.signer == named])
-
-
-def _malformed_signature(reason: Reason, context: CheckInput) -> list[FailureCheck]:
-    """Check orders with a malformed signature."""
-    signature = reason.values["signature"]
-    orders = [one for one in parties(context.fill) if body_signature(one) == signature]
-    return _unauthorised(context, orders)
-
-
-def _signature_type(reason: Reason, context: CheckInput) -> list[FailureCheck]:
-    """Check orders with an unknown signature type."""
-    signature_type = reason.values["signatureType"]
-    orders = [one for one in parties(context.fill) if one.signature_type == signature_type]
-    return _unauthorised(context, orders)
+    return find
 
 
 def _named_order(reason: Reason, context: CheckInput) -> list[tuple[PartyBody, bytes]]:
     """Return the order with the hash that the reason names."""
     pairs = zip(parties(context.fill), context.hashes, strict=False)
-    return [
-        (party, order_hash) for party, order_hash in pairs if order_hash == reason.values[BY_HASH]
-    ]
+    return [pair for pair in pairs if pair[1] == reason.values[BY_HASH]]
 
 
 def _nonce_too_low(reason: Reason, context: CheckInput) -> list[FailureCheck]:
     """Check whether the maker raised its minimum nonce."""
+    exchange = context.addresses.exchange
     return [
-        FailureCheck(
-            party.maker,
-            Read(context.addresses.exchange, NONCE_OF, (party.maker,)),
-            above(int(party.nonce)),
-        )
+        FailureCheck(party.maker, Read(exchange, NONCE_OF, (party.maker,)), above(int(party.nonce)))
         for party, _ in _named_order(reason, context)
     ]
 
 
-def _order_record(
-    reason: Reason, context: CheckInput, is_exceeded: Callable[[PartyBody], Callable[[Any], bool]]
-) -> list[FailureCheck]:
-    """Check the exchange's record of the order that the reason names."""
-    exchange = context.addresses.exchange
-    return [
-        FailureCheck(party.maker, Read(exchange, USED_SO_FAR, (order_hash,)), is_exceeded(party))
-        for party, order_hash in _named_order(reason, context)
-    ]
+def _order_record(confirms: Callable[[FillBody, PartyBody, Sequence[int]], bool]) -> Finder:
+    """Return a finder of checks of the exchange's record of the order that the reason names."""
+
+    def find(reason: Reason, context: CheckInput) -> list[FailureCheck]:
+        fill, exchange = context.fill, context.addresses.exchange
+        return [
+            FailureCheck(
+                party.maker,
+                Read(exchange, USED_SO_FAR, (order_hash,)),
+                partial(confirms, fill, party),
+            )
+            for party, order_hash in _named_order(reason, context)
+        ]
+
+    return find
 
 
-def _cancelled(reason: Reason, context: CheckInput) -> list[FailureCheck]:
-    """Check whether the order was cancelled."""
-    return _order_record(reason, context, lambda _: lambda used: used[CANCELLED] != 0)
+def is_cancelled(fill: FillBody, party: PartyBody, used: Sequence[int]) -> bool:
+    """Return whether the order was cancelled."""
+    return used[CANCELLED] != 0
 
 
-def _overfilled(reason: Reason, context: CheckInput) -> list[FailureCheck]:
-    """Check whether the order was filled elsewhere; this server never overfills an order."""
-
-    def is_exceeded(party: PartyBody) -> Callable[[Any], bool]:
-        """Return a test whether less than the size of the fill is left."""
-        most = int(party.taker_amount if party.side == BUY else party.maker_amount)
-        left_most = most - int(context.fill.size)
-        return lambda used: used[SIZE] > left_most
-
-    return _order_record(reason, context, is_exceeded)
+def is_overfilled(fill: FillBody, party: PartyBody, used: Sequence[int]) -> bool:
+    """Return whether the order was filled elsewhere; this server never overfills an order."""
+    most = int(party.taker_amount if party.side == BUY else party.maker_amount)
+    return used[SIZE] + int(fill.size) > most
 
 
-def _overpaid(reason: Reason, context: CheckInput) -> list[FailureCheck]:
-    """Check whether the order has paid elsewhere."""
-
-    def is_exceeded(party: PartyBody) -> Callable[[Any], bool]:
-        """Return a test whether less than the payment of the fill is left."""
-        left_most = int(party.maker_amount) - payment(context.fill, party)
-        return lambda used: used[DEBIT] > left_most
-
-    return _order_record(reason, context, is_exceeded)
+def is_overpaid(fill: FillBody, party: PartyBody, used: Sequence[int]) -> bool:
+    """Return whether the order has paid elsewhere."""
+    return used[DEBIT] + payment(fill, party) > int(party.maker_amount)
 
 
-def _not_payer(reason: Reason, context: CheckInput) -> list[FailureCheck]:
-    """Check whether the wallet allows paying for the maker."""
-    wallet, maker = reason.values["wallet"], reason.values["maker"]
-    return [
-        FailureCheck(
-            maker,
-            Read(context.addresses.exchange, IS_PAYER, (wallet, maker)),
-            not_,
-        )
-        for party in buyers(context.fill)
-        if party.maker == maker
-    ]
+def _permission(
+    view: Function, orders: Callable[[FillBody], list[PartyBody]], *names: str
+) -> Finder:
+    """Return a finder of checks whether payments between a maker and a wallet are allowed.
 
+    Args:
+        view: function of the exchange that returns the permission.
+        orders: returns the orders of a fill that may need it.
+        names: values of the reason, which are the arguments of the function.
+    """
 
-def _not_payee(reason: Reason, context: CheckInput) -> list[FailureCheck]:
-    """Check whether the maker allows paying the wallet."""
-    wallet, maker = reason.values["wallet"], reason.values["maker"]
-    return [
-        FailureCheck(
-            maker,
-            Read(context.addresses.exchange, IS_PAYEE, (maker, wallet)),
-            not_,
-        )
-        for party in sellers(context.fill)
-        if party.maker == maker
-    ]
+    def find(reason: Reason, context: CheckInput) -> list[FailureCheck]:
+        maker = reason.values["maker"]
+        arguments = tuple(reason.values[name] for name in names)
+        read = Read(context.addresses.exchange, view, arguments)
+        makers = [party.maker for party in orders(context.fill)]
+        return [FailureCheck(maker, read, not_)] * makers.count(maker)
+
+    return find
 
 
 def _taker(reason: Reason, context: CheckInput) -> list[FailureCheck]:
     """Check whether the order names another taker than the operator."""
-    taker = reason.values["taker"]
+    taker, read = reason.values["taker"], Read(context.addresses.exchange, OPERATOR, ())
     return [
-        FailureCheck(
-            party.maker,
-            Read(context.addresses.exchange, OPERATOR, ()),
-            partial(ne, taker),
-        )
+        FailureCheck(party.maker, read, partial(ne, taker))
         for party in parties(context.fill)
         if party.taker == taker
     ]
 
 
-_CHECKS: Final[dict[str, Callable[[Reason, CheckInput], list[FailureCheck]]]] = {
+_CHECKS: Final[dict[str, Finder]] = {
     "ERC20InsufficientBalance": _collateral_balance,
     "ERC20InsufficientAllowance": _collateral_approval,
     "InsufficientTokens": _token_balance,
     "TokensNotApproved": _token_approval,
-    "NotGasless": _maker_authorisation,
-    "NotDelegate": _maker_authorisation,
-    "WrongSigner": _wrong_signer,
-    "UnusableSignature": _malformed_signature,
-    "UnknownSignatureType": _signature_type,
+    "NotGasless": _authorisation("maker", attrgetter("maker")),
+    "NotDelegate": _authorisation("maker", attrgetter("maker")),
+    "WrongSigner": _authorisation("named", attrgetter("signer")),
+    "UnusableSignature": _authorisation("signature", body_signature),
+    "UnknownSignatureType": _authorisation("signatureType", attrgetter("signature_type")),
     "NonceTooLow": _nonce_too_low,
-    "Cancelled": _cancelled,
-    "Overfilled": _overfilled,
-    "Overpaid": _overpaid,
-    "NotPayer": _not_payer,
-    "NotPayee": _not_payee,
+    "Cancelled": _order_record(is_cancelled),
+    "Overfilled": _order_record(is_overfilled),
+    "Overpaid": _order_record(is_overpaid),
+    "NotPayer": _permission(IS_PAYER, buyers, "wallet", "maker"),
+    "NotPayee": _permission(IS_PAYEE, sellers, "maker", "wallet"),
     "TakerNotSupported": _taker,
 }

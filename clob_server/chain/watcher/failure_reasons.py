@@ -46,15 +46,12 @@ DESCRIPTIONS: Final[Mapping[str, str]] = {
     "NotDelegate": "the order is signed by {signer}, which is not a delegate of {maker}",
     "WrongSide": "side must be 0 or 1; got {side}",
     "TakerNotSupported": "taker must be the zero address or the operator; got {taker}",
-    "Expired": (
-        f"the order expired at {{expiration}}, more than {DELAY_S} s before its settlement"
-    ),
+    "Expired": f"the order expired at {{expiration}}, more than {DELAY_S} s before its settlement",
     "NonceTooLow": "the order has nonce {nonce}; its maker raised the minimum to {least}",
     "Cancelled": "the order was cancelled on the chain",
     "NotPayer": "the wallet {wallet} does not allow paying for {maker}",
     "NotPayee": "{maker} does not allow paying the wallet {wallet}",
     # Errors of the server.
-    # What the server must not ask for.
     "PriceOutOfRange": "price must be from 1 to 99 (cents); got {price}",
     "WrongPrice": "the order's amounts do not allow a price of {price} cents",
     "FeeTooHigh": "the order allows a fee of at most {most} bps; got {feeRateBps}",
@@ -65,7 +62,6 @@ DESCRIPTIONS: Final[Mapping[str, str]] = {
     "SizeNotWhole": "size of a complementary fill must be a multiple of {unit} wei; got {size}",
     "NotComplementary": "the tokens {tokenId} and {other} belong to different conditions",
     # Other errors.
-    # What may be anything.
     NO_REASON: f"the fill used up {FILL_GAS} gas or reverted without a reason",
     "Refused": "{words}",
     "Panic": "{words}",
@@ -84,11 +80,7 @@ class Reason(NamedTuple):
 
 
 def read_reason(data: bytes) -> Reason:
-    """Decode the revert data of a fill.
-
-    Args:
-        data: its first 256 bytes.
-    """
+    """Decode the first 256 bytes of the revert data of a fill."""
     if not data:
         return Reason(NO_REASON, {})
     error = revert_error(data)

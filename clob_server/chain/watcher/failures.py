@@ -51,15 +51,7 @@ _LOG: Final = logging.getLogger("clob_server.chain")
 
 
 async def fills_of(node: Node, hashes: set[str]) -> dict[str, dict[int, FillBody]]:
-    """Read the fills of settlement transactions.
-
-    Args:
-        node: the node.
-        hashes: hashes of the transactions.
-
-    Returns:
-        Fills by transaction and trade id; transactions that are no settlements are left out.
-    """
+    """Read the fills of transactions, by hash and trade id; skip those that settle nothing."""
     ordered = sorted(hashes)
     replies = await node.request([("eth_getTransactionByHash", (each,)) for each in ordered])
     fills_by_tx: dict[str, dict[int, FillBody]] = {}
@@ -79,13 +71,7 @@ async def fills_of(node: Node, hashes: set[str]) -> dict[str, dict[int, FillBody
 async def rejecting_buyers(
     node: Node, addresses: Addresses, fills: Sequence[tuple[FillBody, int]]
 ) -> set[str]:
-    """Find the buyers with code that reject the tokens of their fill.
-
-    Args:
-        node: the node.
-        addresses: addresses of the contracts.
-        fills: fills with the number of their block.
-    """
+    """Find the buyers with code that reject the tokens of their fill, at the block of the fill."""
     queries = [(party, fill, block) for fill, block in fills for party in buyers(fill)]
     requests: list[RpcRequest] = []
     for party, fill, block in queries:
@@ -109,12 +95,9 @@ async def rejecting_buyers(
 async def find_movers(
     node: Node, addresses: Addresses, blocks: set[int]
 ) -> dict[tuple[int, str], set[str]]:
-    """Find wallets that sent funds or changed approvals in these blocks.
+    """Return the transactions that sent funds or changed approvals, by block and wallet.
 
     A balance that was too low within a block may be sufficient again at its end.
-
-    Returns:
-        Hashes of these transactions by block and wallet.
     """
     if not blocks:
         return {}
@@ -192,7 +175,6 @@ class Failure(NamedTuple):
     """A failed fill from the logs of the exchange."""
 
     trade_id: int
-    """Trade id on the chain."""
     reason: bytes
     """First 256 bytes of the revert data."""
     tx: str
@@ -232,15 +214,7 @@ class _Evidence(NamedTuple):
 async def explain_failures(
     node: Node, addresses: Addresses, failures: Sequence[Failure]
 ) -> list[FailureCause]:
-    """Explain failed fills.
-
-    Args:
-        node: the node; it gets a few batches of requests.
-        addresses: addresses of the contracts.
-        failures: failed fills of any number of transactions.
-
-    Returns:
-        One cause for each failure, in order.
+    """Return the cause of each failed fill, from a few batches of requests.
 
     Raises:
         NodeError: the node does not respond; try again.
@@ -268,7 +242,6 @@ async def explain_failures(
 async def _find_causes(
     node: Node, addresses: Addresses, cases: Sequence[_Case]
 ) -> list[FailureCause]:
-    """Find the causes of cases."""
     evidences = await _evidence(node, addresses, cases)
     to_check = [
         (place, check)
@@ -283,9 +256,8 @@ async def _find_causes(
         if check.confirms(answer):
             proven.setdefault(place, []).append(check)
     unproven = [(place, check) for place, check in to_check if place not in proven]
-    moved = await find_movers(
-        node, addresses, {cases[place].failure.block for place, _ in unproven}
-    )
+    blocks_left = {cases[place].failure.block for place, _ in unproven}
+    moved = await find_movers(node, addresses, blocks_left)
     for place, check in unproven:
         failure = cases[place].failure
         if moved.get((failure.block, check.wallet), set()) - {failure.tx}:
@@ -313,9 +285,8 @@ def _cause(case: _Case, evidence: _Evidence, proven: tuple[str, ...]) -> Failure
     if proven:
         return FailureCause(describe(case.reason, case.fill, proven), proven)
     if evidence.receivers and not evidence.was_late:
-        return FailureCause(
-            describe(NOT_ACCEPTED, case.fill, evidence.receivers), evidence.receivers
-        )
+        error = describe(NOT_ACCEPTED, case.fill, evidence.receivers)
+        return FailureCause(error, evidence.receivers)
     wallets = _names(evidence.checks)
     # With two possible makers neither is responsible: neither may lose orders for the other.
     responsible = wallets if len(wallets) == 1 else ()
@@ -339,15 +310,13 @@ async def _evidence(node: Node, addresses: Addresses, cases: Sequence[_Case]) ->
     replies = iter(await request_at(node, requests))
     evidences = []
     for case in cases:
-        receivers = tuple(
-            party.maker for party in buyers(case.fill) if content(result(next(replies)))
-        )
-        hashes = [
-            read.decode(next(replies)) for read in hash_calls(addresses, case.reason, case.fill)
-        ]
+        with_code = (each for each in buyers(case.fill) if content(result(next(replies))))
+        receivers = tuple(party.maker for party in with_code)
+        reads = hash_calls(addresses, case.reason, case.fill)
+        hashes = [read.decode(next(replies)) for read in reads]
         was_late = case.reason.name == EXPIRED and _was_late(case.fill, result(next(replies)))
-        wallets = failure_checks(case.reason, CheckInput(addresses, case.fill, hashes))
-        evidences.append(_Evidence(receivers, wallets, was_late))
+        checks = failure_checks(case.reason, CheckInput(addresses, case.fill, hashes))
+        evidences.append(_Evidence(receivers, checks, was_late))
     return evidences
 
 

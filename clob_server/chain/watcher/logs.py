@@ -48,7 +48,6 @@ class FillResult(NamedTuple):
     """Result of a fill from a log."""
 
     trade_id: int
-    """Trade id on the chain."""
     tx: str
     """Hash of the transaction."""
     block: int
@@ -58,12 +57,7 @@ class FillResult(NamedTuple):
 
 
 class RelevantLogs:
-    """Collects the relevant events of a range of blocks.
-
-    Args:
-        addresses: addresses of the contracts.
-        wallets: known wallets.
-    """
+    """Collects the events of a range of blocks that concern the exchange or known wallets."""
 
     def __init__(self, addresses: Addresses, wallets: Iterable[str]) -> None:
         self.results: list[FillResult] = []
@@ -97,7 +91,7 @@ class RelevantLogs:
             (exchange, CANCELLED.topic): self._cancel,
             (collateral, APPROVED.topic): self._approve,
             (collateral, TRANSFERRED.topic): self._move,
-            (tokens, APPROVED_ALL.topic): self._approve_all,
+            (tokens, APPROVED_ALL.topic): self._approve,
             (tokens, TOKEN_TRANSFERRED.topic): self._move_token,
             (tokens, TOKENS_TRANSFERRED.topic): self._move_tokens,
             **{(exchange, topic): self._permit for topic in _PERMITS},
@@ -115,9 +109,8 @@ class RelevantLogs:
             }
             for _, log in sorted(by_position.items(), key=lambda item: item[0]):
                 topics: list[str] = log["topics"]
-                handler = (
-                    self._handlers.get((str(log["address"]).lower(), topics[0])) if topics else None
-                )
+                event = (str(log["address"]).lower(), topics[0]) if topics else ("", "")
+                handler = self._handlers.get(event)
                 if handler is not None:
                     handler(log, topics)
 
@@ -125,13 +118,9 @@ class RelevantLogs:
 
     def _fill_result(self, log: Log, topics: list[str]) -> None:
         """A fill was settled or failed."""
-        reason: bytes | None = None
-        if topics[0] == FAILED.topic:
-            _, reason = FAILED.decode(log)
-        block = number(log["blockNumber"])
-        self.results.append(
-            FillResult(int(topics[1], 16), str(log["transactionHash"]), block, reason)
-        )
+        reason = FAILED.decode(log)[1] if topics[0] == FAILED.topic else None
+        tx, block = str(log["transactionHash"]), number(log["blockNumber"])
+        self.results.append(FillResult(int(topics[1], 16), tx, block, reason))
 
     def _permit(self, log: Log, topics: list[str]) -> None:
         """A permission was set or revoked."""
@@ -152,12 +141,13 @@ class RelevantLogs:
         """A maker cancelled an order."""
         self.cancelled.append(topics[1].lower())
 
-    # ----- the collateral ----------------------------------------------------------------------
+    # ----- collateral and tokens ---------------------------------------------------------------
 
     def _approve(self, log: Log, topics: list[str]) -> None:
-        """A wallet approved collateral."""
+        """A wallet changed its approval of collateral or tokens."""
         if len(topics) == 3 and topics[2].lower() == self._exchange_word:
-            self.allowing.add(self._add_wallet(topic_address(topics[1])))
+            changed = self.allowing if topics[0] == APPROVED.topic else self.approving
+            changed.add(self._add_wallet(topic_address(topics[1])))
 
     def _move(self, log: Log, topics: list[str]) -> None:
         """Collateral was transferred."""
@@ -166,13 +156,6 @@ class RelevantLogs:
             self.paying.add(source)
         if target is not None:
             self.paid.add(target)
-
-    # ----- the tokens --------------------------------------------------------------------------
-
-    def _approve_all(self, log: Log, topics: list[str]) -> None:
-        """A wallet approved its tokens, or revoked that."""
-        if len(topics) == 3 and topics[2].lower() == self._exchange_word:
-            self.approving.add(self._add_wallet(topic_address(topics[1])))
 
     def _move_token(self, log: Log, topics: list[str]) -> None:
         """A token was transferred."""
@@ -204,14 +187,7 @@ class RelevantLogs:
 def log_requests(
     addresses: Addresses, wallets: Sequence[str], first: int, last: int
 ) -> list[RpcRequest]:
-    """Return the requests for the logs of a range of blocks.
-
-    Args:
-        addresses: addresses of the contracts.
-        wallets: known wallets.
-        first: number of the first block.
-        last: number of the last block.
-    """
+    """Return the requests for the logs of a range of blocks that concern known wallets."""
     collateral, tokens = addresses.collateral, addresses.conditional_tokens
     approvals = [APPROVED.topic, APPROVED_ALL.topic]
     singles, moves = [TOKEN_TRANSFERRED.topic, TOKENS_TRANSFERRED.topic], [TRANSFERRED.topic]

@@ -6,6 +6,7 @@ chain.
 """
 
 import asyncio
+import contextlib
 import logging
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
@@ -51,9 +52,7 @@ class Block(NamedTuple):
     """Number and hash of a block."""
 
     number: int
-    """Number of the block."""
     hash: str
-    """Hash of the block."""
 
 
 class ReadBlocks:
@@ -86,9 +85,6 @@ class ReadBlocks:
     async def drop_removed(self, rpc: Rpc) -> None:
         """Drop the blocks that are not on the chain any more.
 
-        Args:
-            rpc: the JSON-RPC client.
-
         Raises:
             NodeError: the node does not respond; nothing is dropped.
         """
@@ -106,11 +102,7 @@ class ReadBlocks:
 
 
 def block_request(which: int | str) -> RpcRequest:
-    """Return the request for a block.
-
-    Args:
-        which: block number, or a tag such as ``latest``.
-    """
+    """Return the request for a block, by number or by a tag such as ``latest``."""
     return "eth_getBlockByNumber", (hex(which) if isinstance(which, int) else which, False)
 
 
@@ -232,11 +224,7 @@ class Watcher:
     # ----- polling -----------------------------------------------------------------------------
 
     async def run(self, addresses: Addresses) -> None:
-        """Watch the chain forever, if there is an exchange contract.
-
-        Args:
-            addresses: addresses of the contracts.
-        """
+        """Watch the chain forever, if there is an exchange contract."""
         pause_s = PAUSE_S
         while True:
             self._poll_event.clear()
@@ -259,11 +247,9 @@ class Watcher:
 
     async def _wait(self) -> None:
         """Wait for the next poll."""
-        try:
+        with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(POLL_S if self._is_started else None):
                 await self._poll_event.wait()
-        except TimeoutError:
-            pass
 
     def _set_problem(self, problem: str) -> None:
         """Log a new problem, or its end."""
@@ -274,12 +260,7 @@ class Watcher:
         self._problem = problem
 
     async def _check(self, addresses: Addresses) -> None:
-        """Check the newest block and read new ones.
-
-        Raises:
-            ReorganisationError: the chain was reorganised meanwhile.
-            NodeError: the node does not respond.
-        """
+        """Check the newest block and read new ones."""
         head = await self._block("latest")
         is_due = self._is_whole or bool(self._added)
         if (head == self._head and not is_due) or head.number + 1 < self._depth:
@@ -300,7 +281,6 @@ class Watcher:
 
         Raises:
             ReorganisationError: the block is not on the chain any more.
-            NodeError: the node does not respond.
         """
         (reply,) = await self._rpc.batch([block_request(which)])
         block = read_block(reply)
@@ -309,20 +289,12 @@ class Watcher:
         return block
 
     async def _is_on_chain(self, block: Block) -> bool:
-        """Return whether a block is still on the chain.
-
-        Raises:
-            NodeError: the node does not respond.
-        """
+        """Return whether a block is still on the chain."""
         (reply,) = await self._rpc.batch([block_request(block.number)])
         return read_block(reply) == block
 
     async def _go_back(self) -> None:
-        """Return to the newest read block that is still on the chain.
-
-        Raises:
-            NodeError: the node does not respond.
-        """
+        """Return to the newest read block that is still on the chain."""
         await self._blocks_read.drop_removed(self._rpc)
         number = self._blocks_read.next - 1
         _LOG.warning("reorganisation: reading the chain again", extra={"after_block": number})
@@ -333,12 +305,7 @@ class Watcher:
     # ----- reading -----------------------------------------------------------------------------
 
     async def _read(self, addresses: Addresses, target: Block) -> None:
-        """Read events up to a block and report them.
-
-        Raises:
-            ReorganisationError: the chain was reorganised meanwhile.
-            NodeError: the node does not respond.
-        """
+        """Read events up to a block and report them."""
         is_whole, tokens, added = self._is_whole, set(self._tokens), set(self._added)
         events = await self._read_logs(addresses, target)
         approvals = None if is_whole else self._approvals
@@ -406,45 +373,38 @@ class Watcher:
     async def _read_settlements(
         self, addresses: Addresses, events: RelevantLogs
     ) -> tuple[SettlementResult, ...]:
-        """Return the results of fills, with the causes of failures.
-
-        Raises:
-            NodeError: the node does not respond.
-        """
+        """Return the results of fills, with the causes of failures."""
         failures = [
             Failure(trade_id=fill.trade_id, reason=fill.reason, tx=fill.tx, block=fill.block)
             for fill in events.results
             if fill.reason is not None
         ]
-        causes = iter(await explain_failures(self._node, addresses, failures) if failures else ())
-        results: list[SettlementResult] = []
+        causes = iter(await explain_failures(self._node, addresses, failures))
+        results = []
         for fill in events.results:
-            settlement = SettlementResult(trade_id=str(fill.trade_id), tx=fill.tx)
-            if fill.reason is not None:
-                cause = next(causes)
-                settlement = msgspec.structs.replace(
-                    settlement, error=cause.error, responsible=cause.responsible
+            cause = None if fill.reason is None else next(causes)
+            results.append(
+                SettlementResult(
+                    trade_id=str(fill.trade_id),
+                    tx=fill.tx,
+                    error=None if cause is None else cause.error,
+                    responsible=() if cause is None else cause.responsible,
                 )
-            results.append(settlement)
+            )
         return tuple(results)
 
     async def _read_permissions(
         self, addresses: Addresses, events: RelevantLogs, reader: BalanceReader
     ) -> tuple[Permission, ...]:
-        """Return permissions from logs, and those that a reorganisation may have reverted.
-
-        Raises:
-            NodeError: the node does not respond.
-        """
+        """Return permissions from logs, and those that a reorganisation may have reverted."""
         permissions = [each for _, each in events.permissions]
         uncertain = sorted(self._uncertain - {permission_key(each) for each in permissions})
-        reads = [
-            Read(addresses.exchange, view, key[1 : 1 + num_arguments])
-            for key in uncertain
-            for view, num_arguments in (_VIEWS[key[0]],)
-        ]
-        for key, allowed in zip(uncertain, await reader.call(reads), strict=True):
-            kind, owner, other = key
+        reads = []
+        for kind, *wallets in uncertain:
+            view, num_arguments = _VIEWS[kind]
+            reads.append(Read(addresses.exchange, view, wallets[:num_arguments]))
+        results = await reader.call(reads)
+        for (kind, owner, other), allowed in zip(uncertain, results, strict=True):
             permissions.append(Permission(kind=kind, owner=owner, other=other, allowed=allowed))
         return tuple(permissions)
 

@@ -7,7 +7,6 @@ has the same bytes each time, so it can be sent repeatedly without the outbox.
 
 import asyncio
 import logging
-from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
 from clob_server.chain.config import DEVELOPMENT_CHAIN, Addresses
@@ -17,6 +16,7 @@ from clob_server.chain.eth.rpc import NodeRejectedError, Reply, RpcRequest, cont
 from clob_server.chain.failpoints import failpoint
 from clob_server.chain.messages import Config
 from clob_server.chain.operations.deploy import EXCHANGE_GAS, EXCHANGE_STEP, exchange_creation
+from clob_server.chain.operations.preconditions import Read
 from clob_server.chain.tx.gas_fees import GWEI, Fees
 from clob_server.chain.tx.node import Node, is_failure
 from clob_server.chain.tx.sender import Signer
@@ -52,28 +52,19 @@ class SetupResult(NamedTuple):
 
 
 class ExchangeSetup:
-    """Finds or deploys the exchange and checks its settings.
-
-    Args:
-        config: expected address, domain and contracts.
-        node: the node.
-    """
+    """Finds or deploys the exchange and checks its settings."""
 
     def __init__(self, config: Config, node: Node) -> None:
         self._config = config
         self._node = node
 
     async def find(self, addresses: Addresses) -> SetupResult:
-        """Find the exchange; deploy it if that is possible.
-
-        Args:
-            addresses: addresses of the other contracts, which exist.
-        """
+        """Find the exchange; deploy it if that is possible. The other contracts exist."""
         place = self._config.exchange
         if not place:
             return SetupResult("")
         problem = ""
-        if not (await self._status(self._status_requests())).is_there:
+        if not (await self._status()).is_there:
             problem = self._deploy_problem() or await self._deploy(addresses)
         problem = problem or await self._mismatch(addresses)
         if problem:
@@ -96,16 +87,13 @@ class ExchangeSetup:
     async def _deploy(self, addresses: Addresses) -> str:
         """Send the transaction until it is in a block; return a problem, or empty."""
         signed = self._signed(addresses)
-        requests: list[RpcRequest] = [
-            ("eth_sendRawTransaction", (f"0x{signed.raw.hex()}",)),
-            ("eth_getTransactionByHash", (signed.hash,)),
-            *self._status_requests(),
-        ]
+        send = "eth_sendRawTransaction", (f"0x{signed.raw.hex()}",)
+        find = "eth_getTransactionByHash", (signed.hash,)
         pause_s, errors, was_sent = AGAIN_S, 0, False
         while True:
             if not was_sent:
                 failpoint("deploy", EXCHANGE_STEP, "before_insert")
-            status = await self._status(requests)
+            status = await self._status(send, find)
             if not was_sent:
                 failpoint("deploy", EXCHANGE_STEP, "after_broadcast")
             was_sent = True
@@ -144,24 +132,16 @@ class ExchangeSetup:
 
     # ----- checks ------------------------------------------------------------------------------
 
-    def _status_requests(self) -> list[RpcRequest]:
-        """Return the requests for the code at the address and account 0's transaction count."""
-        return [
-            ("eth_getTransactionCount", (DEPLOYER.address, "latest")),
-            ("eth_getCode", (self._config.exchange, "latest")),
-        ]
-
-    async def _status(self, requests: Sequence[RpcRequest]) -> "ExchangeStatus":
-        """Return the current status of the deployment."""
-        return await self._node.request_until_valid(requests, read_status)
+    async def _status(self, *send: RpcRequest) -> "ExchangeStatus":
+        """Send the transaction, if given, and return the status of the deployment."""
+        count = "eth_getTransactionCount", (DEPLOYER.address, "latest")
+        code = "eth_getCode", (self._config.exchange, "latest")
+        return await self._node.request_until_valid([*send, count, code], read_status)
 
     async def _mismatch(self, addresses: Addresses) -> str:
         """Return how the contract at the address differs from the config; empty if it does not."""
         place, config = self._config.exchange, self._config
-        requests = [
-            ("eth_call", ({"to": place, "data": f"0x{each.encode().hex()}"}, "latest"))
-            for each in _READS
-        ]
+        requests = [Read(place, each, ()).request() for each in _READS]
         try:
             settings = await self._node.request_until_valid(requests, read_settings)
         except AbiError:
@@ -171,11 +151,12 @@ class ExchangeSetup:
             ("collateral", collateral, addresses.collateral),
             ("conditional tokens", tokens, addresses.conditional_tokens),
             ("operator", operator, self._node.operator),
-            ("domain", *map(domain_text, (
-                (name, version, chain_id, contract),
-                (config.domain_name, config.domain_version, config.chain_id, place),
-            ))),
-        )  # fmt: skip
+            (
+                "domain",
+                domain_text(name, version, chain_id, contract),
+                domain_text(config.domain_name, config.domain_version, config.chain_id, place),
+            ),
+        )
         for field, theirs, ours in pairs:
             if theirs != ours:
                 return f"the {field} of the exchange at {place} is {theirs}; expected {ours}"
@@ -194,7 +175,7 @@ class ExchangeStatus(NamedTuple):
 
 
 def read_status(replies: list[Reply]) -> ExchangeStatus:
-    """Read the replies to the status requests."""
+    """Read the replies to the requests of :meth:`ExchangeSetup._status`."""
     *sent, num_sent, code = replies
     error = ""
     if sent and isinstance(sent[0], NodeRejectedError) and result(sent[1]) is None:
@@ -215,7 +196,6 @@ def read_settings(replies: list[Reply]) -> list[tuple[Any, ...]]:
     return [function.decode(each) for function, each in zip(_READS, contents, strict=True)]
 
 
-def domain_text(domain: tuple[str, str, int, str]) -> str:
+def domain_text(name: str, version: str, chain_id: int, contract: str) -> str:
     """Format a domain."""
-    name, version, chain_id, contract = domain
     return f"{name!r} version {version!r}, chain {chain_id}, contract {contract}"

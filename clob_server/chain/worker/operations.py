@@ -2,124 +2,72 @@
 
 import asyncio
 import logging
-from collections import deque
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from typing import Any, Final, cast
 
 import msgspec
 
-from clob_server.chain.messages import (
-    AnyServerMessage,
-    AnyWorkerMessage,
-    BeginOperation,
-    FindMissing,
-    GetOperation,
-    ListOperations,
-    MissingOperations,
-    OperationDone,
-    OperationFailed,
-    OperationList,
-    OperationPending,
-    OperationRejected,
-    OperationUnknown,
-    OperationView,
-    RetryOperation,
-    Status,
-    StepView,
-)
+from clob_server.chain import messages
 from clob_server.chain.operations.base import (
+    Lock,
     OperationContext,
     OperationRejectedError,
     Run,
     StepFailedError,
     StuckError,
     Work,
-    encode_json,
+    run_to_end,
     step_hashes,
 )
 from clob_server.chain.operations.faucet import GapBody
-from clob_server.chain.operations.registry import create_work, decode_work, encode_body
+from clob_server.chain.operations.registry import create_work, decode_work
 from clob_server.chain.tx.outbox import Outbox, clock_ms
 from clob_server.chain.tx.steps import Operation, Step
 
+RESERVED_S: Final = 2.0
+"""Seconds that an operation waits for amounts reserved by others before it is rejected."""
+COMMIT_S: Final = 0.05
+"""Maximum delay of the commit after an operation ends, seconds; usually another commit is first."""
+
+_LOG: Final = logging.getLogger("clob_server.chain")
+
 
 class Locks:
-    """Shared or exclusive locks by name, granted in order of request."""
+    """Shared or exclusive locks of conditions, granted in order of request."""
 
     def __init__(self) -> None:
-        self._locks: Final[dict[str, _Lock]] = {}
+        # By condition: holders and waiters in order, each resolved at its end; true if exclusive.
+        self._held: Final[dict[str, dict[asyncio.Future[None], bool]]] = {}
 
-    async def acquire(self, name: str, is_exclusive: bool) -> None:
-        """Acquire a lock.
-
-        Args:
-            name: name of the lock.
-            is_exclusive: whether no other holder is allowed.
-        """
-        await self._locks.setdefault(name, _Lock()).acquire(is_exclusive)
-
-    def release(self, name: str) -> None:
-        """Release a lock."""
-        lock = self._locks[name]
-        lock.release()
-        if lock.is_free:
-            del self._locks[name]
-
-
-class _Lock:
-    """A shared or exclusive lock."""
-
-    def __init__(self) -> None:
-        self._holders = 0
-        self._is_exclusive = False
-        self._queue: deque[tuple[bool, asyncio.Future[None]]] = deque()
-
-    @property
-    def is_free(self) -> bool:
-        """Whether the lock has neither holders nor waiters."""
-        return not self._holders and not self._queue
-
-    async def acquire(self, is_exclusive: bool) -> None:
-        """Wait for the lock and acquire it."""
-        if not self._queue and self._may(is_exclusive):
-            self._hold(is_exclusive)
+    @asynccontextmanager
+    async def hold(self, lock: Lock | None) -> AsyncIterator[None]:
+        """Wait for a lock and hold it; None for no lock."""
+        if lock is None:
+            yield
             return
-        turn = asyncio.get_running_loop().create_future()
-        self._queue.append((is_exclusive, turn))
-        await turn
-
-    def release(self) -> None:
-        """Release the lock and grant it to waiters in order."""
-        self._holders -= 1
-        while self._queue and self._may(self._queue[0][0]):
-            is_exclusive, turn = self._queue.popleft()
-            if not turn.done():
-                self._hold(is_exclusive)
-                turn.set_result(None)
-
-    def _may(self, is_exclusive: bool) -> bool:
-        """Return whether another holder is allowed."""
-        return not self._holders or not (self._is_exclusive or is_exclusive)
-
-    def _hold(self, is_exclusive: bool) -> None:
-        """Add a holder."""
-        self._holders += 1
-        self._is_exclusive = is_exclusive
+        end: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        held = self._held.setdefault(lock.condition, {})
+        before = [each for each, exclusive in held.items() if exclusive or lock.is_exclusive]
+        held[end] = lock.is_exclusive
+        try:
+            if before:
+                await asyncio.wait(before)
+            yield
+        finally:
+            end.set_result(None)
+            del held[end]
+            if not held:
+                del self._held[lock.condition]
 
 
-def operation_view(operation: Operation, steps: list[Step]) -> OperationView:
-    """Return an operation for the admin API.
-
-    Args:
-        operation: the operation.
-        steps: its steps in insertion order.
-    """
-    return OperationView(
+def operation_view(operation: Operation, steps: list[Step]) -> messages.OperationView:
+    """Return an operation and its steps for the admin API."""
+    return messages.OperationView(
         number=operation.number,
         id=operation.id,
         kind=operation.kind,
-        status=cast(Status, operation.status),
+        status=cast(messages.Status, operation.status),
         body=msgspec.Raw(operation.body),
         error=operation.error,
         begun_ms=operation.begun_ms,
@@ -128,9 +76,9 @@ def operation_view(operation: Operation, steps: list[Step]) -> OperationView:
     )
 
 
-def step_view(step: Step) -> StepView:
+def step_view(step: Step) -> messages.StepView:
     """Return a step for the admin API."""
-    return StepView(
+    return messages.StepView(
         name=step.name,
         status=step.status,
         nonce=step.nonce,
@@ -140,14 +88,6 @@ def step_view(step: Step) -> StepView:
         error=step.error,
         changed_ms=step.changed_ms,
     )
-
-
-RESERVED_S: Final = 2.0
-"""Seconds that an operation waits for amounts reserved by others before it is rejected."""
-COMMIT_S: Final = 0.05
-"""Maximum delay of the commit after an operation ends, seconds; usually another commit is first."""
-
-_LOG: Final = logging.getLogger("clob_server.chain")
 
 
 class OperationRunner:
@@ -160,7 +100,10 @@ class OperationRunner:
     """
 
     def __init__(
-        self, outbox: Outbox, send: Callable[[AnyWorkerMessage], None], problem: Callable[[], str]
+        self,
+        outbox: Outbox,
+        send: Callable[[messages.AnyWorkerMessage], None],
+        problem: Callable[[], str],
     ) -> None:
         self._outbox = outbox
         self._send = send
@@ -186,22 +129,22 @@ class OperationRunner:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    def handle(self, request: AnyServerMessage) -> None:
+    def handle(self, request: messages.AnyServerMessage) -> None:
         """Handle a message of the server."""
         match request:
-            case BeginOperation():
+            case messages.BeginOperation():
                 self._begin(request)
-            case GetOperation():
+            case messages.GetOperation():
                 self._send(self._status(request.id))
-            case RetryOperation():
+            case messages.RetryOperation():
                 self._send(self._retry(request.id))
-            case ListOperations():
+            case messages.ListOperations():
                 found = self._outbox.newest(request.status, request.limit, request.before)
                 views = [operation_view(each, self._outbox.steps(each.number)) for each in found]
-                self._send(OperationList(request=request.request, operations=views))
-            case FindMissing():
+                self._send(messages.OperationList(request=request.request, operations=views))
+            case messages.FindMissing():
                 missing = [each for each in request.ids if not self._is_active(each)]
-                self._send(MissingOperations(request=request.request, ids=missing))
+                self._send(messages.MissingOperations(request=request.request, ids=missing))
 
     def _is_active(self, name: str) -> bool:
         """Return whether an operation is pending, done or stuck."""
@@ -210,29 +153,30 @@ class OperationRunner:
 
     # ----- status ----------------------------------------------------------------------------
 
-    def _status(self, name: str) -> AnyWorkerMessage:
+    def _status(self, name: str) -> messages.AnyWorkerMessage:
         """Return the status of an operation."""
         operation = self._outbox.find(name)
         if operation is not None:
             return self._stored_status(operation)
         if name in self._checking:
-            return OperationPending(id=name, kind=decode_work(self._checking[name]).kind, hashes={})
-        return OperationUnknown(id=name)
+            return messages.OperationPending(
+                id=name, kind=decode_work(self._checking[name]).kind, hashes={}
+            )
+        return messages.OperationUnknown(id=name)
 
-    def _stored_status(self, operation: Operation) -> AnyWorkerMessage:
+    def _stored_status(self, operation: Operation) -> messages.AnyWorkerMessage:
         """Return the status of a stored operation."""
         name, kind = operation.id, operation.kind
         if operation.status == "done":
-            return OperationDone(
-                id=name, kind=kind, answer=msgspec.Raw(operation.answer or b"null")
-            )
+            answer = msgspec.Raw(operation.answer or b"null")
+            return messages.OperationDone(id=name, kind=kind, answer=answer)
         if operation.status == "pending":
             self._outbox.commit()  # the server relies on a pending operation
         steps = self._outbox.steps(operation.number)
         hashes = step_hashes(decode_work(operation.body).step_names, steps)
         if operation.status == "pending":
-            return OperationPending(id=name, kind=kind, hashes=hashes)
-        return OperationFailed(
+            return messages.OperationPending(id=name, kind=kind, hashes=hashes)
+        return messages.OperationFailed(
             id=name,
             kind=kind,
             code="OPERATION_FAILED",
@@ -241,38 +185,45 @@ class OperationRunner:
             undone=operation.status == "failed",
         )
 
+    def _report(self, operation: Operation) -> None:
+        self._send(self._stored_status(operation))
+
     # ----- starting and resuming -------------------------------------------------------------
 
-    def _begin(self, request: BeginOperation) -> None:
+    def _begin(self, request: messages.BeginOperation) -> None:
         """Start an operation unless its id is known."""
-        body = encode_body(request.body)
-        known = self._outbox.find(request.id)
-        before = self._checking.get(request.id) if known is None else known.body
+        name, body = request.id, msgspec.json.encode(request.body)
+        known = self._outbox.find(name)
+        before = self._checking.get(name) if known is None else known.body
         if before is not None and before != body:
             detail = "the idempotency key was already used for a request with another body"
             self._send(
-                OperationRejected(id=request.id, code="IDEMPOTENCY_KEY_REUSED", detail=detail)
+                messages.OperationRejected(id=name, code="IDEMPOTENCY_KEY_REUSED", detail=detail)
             )
         elif known is not None:
             self._send(self._stored_status(known))
         elif before is not None:
             return  # the answer to the first message answers this one
         elif self.context is None:
-            detail = self._problem()
-            self._send(OperationRejected(id=request.id, code="CHAIN_UNAVAILABLE", detail=detail))
+            self._send(self._not_ready(name))
         else:
-            self._checking[request.id] = body
+            self._checking[name] = body
             self._spawn(self._start(self.context, request, body))
 
-    async def _start(self, context: OperationContext, request: BeginOperation, body: bytes) -> None:
+    def _not_ready(self, name: str) -> messages.OperationRejected:
+        return messages.OperationRejected(id=name, code="CHAIN_UNAVAILABLE", detail=self._problem())
+
+    async def _start(
+        self, context: OperationContext, request: messages.BeginOperation, body: bytes
+    ) -> None:
         """Check, store and run an operation."""
-        work = create_work(request.body)
+        name, work = request.id, create_work(request.body)
         try:
-            async with self._lock(work):
+            async with self._locks.hold(work.lock):
                 estimates = await self._check(context, work)
-                operation = self._outbox.begin(request.id, work.kind, body, request.now_ms)
-                context.reserved.reserve(request.id, work.reservations)
-                del self._checking[request.id]
+                operation = self._outbox.begin(name, work.kind, body, request.now_ms)
+                context.reserved.reserve(name, work.reservations)
+                del self._checking[name]
                 # Reported after the code that follows at once, so that one fsync covers the
                 # operation and its first steps, and one loop turn later, when they are sent.
                 loop = asyncio.get_running_loop()
@@ -280,18 +231,14 @@ class OperationRunner:
                 await self._run(Run(context, operation, estimates), work)
         except OperationRejectedError as error:
             self._send(
-                OperationRejected(
-                    id=request.id, code=error.code, detail=str(error), more=error.more
+                messages.OperationRejected(
+                    id=name, code=error.code, detail=str(error), more=error.more
                 )
             )
         finally:
-            self._checking.pop(request.id, None)
+            self._checking.pop(name, None)
 
-    def _report(self, operation: Operation) -> None:
-        """Send the status of an operation."""
-        self._send(self._stored_status(operation))
-
-    async def _check(self, context: OperationContext, work: Work) -> dict[str, int] | None:
+    async def _check(self, context: OperationContext, work: Work[Any]) -> dict[str, int] | None:
         """Reject an operation that cannot succeed.
 
         Amounts reserved by another operation may be taken already, and would count twice. So a
@@ -301,7 +248,7 @@ class OperationRunner:
         try:
             return await reserved.read_unchanged(wanted, lambda: work.check(context))
         except OperationRejectedError:
-            if not any(reserved.total(each.user, each.asset) for each in wanted):
+            if not reserved.holders(wanted):
                 raise
             await reserved.wait(wanted, RESERVED_S)
             return await reserved.read_unchanged(wanted, lambda: work.check(context))
@@ -311,38 +258,32 @@ class OperationRunner:
         assert self.context is not None
         work = decode_work(operation.body)
         self.context.reserved.reserve(operation.id, work.reservations)
-        self._spawn(self._run_resumed(self.context, operation, work))
+        self._spawn(self._run_resumed(Run(self.context, operation), work))
 
-    async def _run_resumed(
-        self, context: OperationContext, operation: Operation, work: Work
-    ) -> None:
-        """Resume an operation with its lock."""
-        async with self._lock(work):
-            await self._run(Run(context, operation), work)
+    async def _run_resumed(self, run: Run, work: Work[Any]) -> None:
+        async with self._locks.hold(work.lock):
+            await self._run(run, work)
 
-    async def _run(self, run: Run, work: Work) -> None:
+    async def _run(self, run: Run, work: Work[Any]) -> None:
         """Run an operation to its end and report it."""
-        operation = run.operation
+        operation, problem = run.operation, None
         try:
-            answer = await work.run(run)
-        except StepFailedError as failed:
-            operation = self._outbox.set_status(operation.number, "failed", error=str(failed))
+            await run_to_end(run, work)
+        except StepFailedError:
+            pass  # run_to_end has stored it
         except StuckError as stuck:
+            problem = str(stuck)
             _LOG.error("operation %s is stuck: %s", operation.id, stuck)
-            operation = self._outbox.set_status(operation.number, "stuck", error=str(stuck))
         except Exception as error:
-            _LOG.exception("operation %s is stuck after an unexpected error", operation.id)
             problem = f"unexpected error: {type(error).__name__}: {error}"
-            operation = self._outbox.set_status(operation.number, "stuck", error=problem)
-        else:
-            operation = self._outbox.set_status(
-                operation.number, "done", answer=encode_json(answer)
-            )
+            _LOG.exception("operation %s is stuck after an unexpected error", operation.id)
         finally:
             run.context.reserved.release(operation.id)
+        if problem is not None:
+            self._outbox.set_status(operation.number, "stuck", error=problem)
         # The steps are durable and determine the end, so the report need not wait for a commit;
         # the commit of the next operation usually includes this one.
-        self._report(operation)
+        self._report(self._outbox.operation(operation.number))
         if self._committing is None:
             self._committing = asyncio.get_running_loop().call_later(COMMIT_S, self._commit)
 
@@ -351,12 +292,12 @@ class OperationRunner:
         self._committing = None
         self._outbox.commit()
 
-    def _retry(self, name: str) -> AnyWorkerMessage:
+    def _retry(self, name: str) -> messages.AnyWorkerMessage:
         """Resume a stuck operation."""
         operation = self._outbox.find(name)
         if operation is not None and operation.status == "stuck":
             if self.context is None:
-                return OperationRejected(id=name, code="CHAIN_UNAVAILABLE", detail=self._problem())
+                return self._not_ready(name)
             self._outbox.discard_failures(operation.number)
             self._restart(operation)
         return self._status(name)
@@ -371,10 +312,9 @@ class OperationRunner:
         """Use a missing nonce, as an operation of the worker's own."""
         if self.context is None:
             return
-        body = GapBody(nonce=nonce)
         now_ms = clock_ms()
-        name = f"gap:{nonce}:{now_ms}"
-        operation = self._outbox.begin(name, "gap", encode_body(body), now_ms)
+        body = msgspec.json.encode(GapBody(nonce=nonce))
+        operation = self._outbox.begin(f"gap:{nonce}:{now_ms}", "gap", body, now_ms)
         self._outbox.commit()
         self._resume(operation)
 
@@ -396,18 +336,6 @@ class OperationRunner:
         self._outbox.commit()
 
     # ----- tasks -----------------------------------------------------------------------------
-
-    @asynccontextmanager
-    async def _lock(self, work: Work) -> AsyncIterator[None]:
-        """Hold the lock of an operation."""
-        if work.lock is None:
-            yield
-            return
-        await self._locks.acquire(work.lock.condition, work.lock.is_exclusive)
-        try:
-            yield
-        finally:
-            self._locks.release(work.lock.condition)
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
         """Start a task."""

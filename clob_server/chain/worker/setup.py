@@ -3,27 +3,32 @@
 import asyncio
 import logging
 import os
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
 from clob_server.chain.config import DEVELOPMENT_CHAIN, Addresses, deployed_by
-from clob_server.chain.eth.rpc import NodeInvalidResponseError, content, result
+from clob_server.chain.eth.rpc import NodeInvalidResponseError, Reply, Rpc, result
 from clob_server.chain.messages import Config
-from clob_server.chain.operations.base import OperationContext, Run, StepFailedError
+from clob_server.chain.operations.base import OperationContext, Run, StepFailedError, run_to_end
 from clob_server.chain.operations.deploy import (
     ADDRESSES,
-    Deploy,
     DeployBody,
     approval_reads,
+    code_requests,
     is_unlimited,
+    without_code,
 )
 from clob_server.chain.operations.preconditions import read_until_valid
-from clob_server.chain.operations.registry import encode_body
+from clob_server.chain.operations.registry import decode_work
+from clob_server.chain.operations.reserved import ReservedAmounts
+from clob_server.chain.tx.node import Node
 from clob_server.chain.tx.outbox import Outbox, clock_ms
+from clob_server.chain.tx.sender import Sender, Signer
 from clob_server.chain.tx.steps import Operation, Step
+from clob_server.chain.tx.stuck import StuckTransactions
 from clob_server.chain.tx.tracker import TransactionTracker
 from clob_server.chain.worker.exchange_setup import ExchangeSetup
 
@@ -37,13 +42,63 @@ class ForeignChainError(Exception):
     """The outbox belongs to another chain or operator."""
 
 
+class WorkerParts(NamedTuple):
+    """The parts of a worker that send and track transactions."""
+
+    context: OperationContext
+    """Context of the operations; its addresses are those of a fresh chain."""
+    tracker: TransactionTracker
+    stuck: StuckTransactions
+
+
+def build_parts(
+    config: Config,
+    outbox: Outbox,
+    signer: Signer,
+    rpc: Rpc,
+    *,
+    changed: Callable[[], None],
+    on_gap: Callable[[int], None],
+) -> WorkerParts:
+    """Build the parts of a worker.
+
+    ``changed`` is called after a change of the node's state, ``on_gap`` with an unused nonce that
+    later transactions wait for.
+    """
+    depth, bump_after_s = config.confirmations, config.bump_after_s
+    node = Node(rpc, signer.address, config.chain_id, int(config.fee_max_wei), changed)
+    tracker = TransactionTracker(node, outbox, depth)
+    context = OperationContext(
+        node=node,
+        outbox=outbox,
+        sender=Sender(node, outbox, signer, tracker),
+        addresses=deployed_by(signer.address),
+        reserved=ReservedAmounts(),
+        gas_gift=int(config.gas_gift_wei),
+    )
+    stuck = StuckTransactions(node, outbox, signer, tracker, depth, bump_after_s, on_gap)
+    return WorkerParts(context, tracker, stuck)
+
+
+async def first_of(*jobs: Awaitable[Any]) -> None:
+    """Run jobs until the first of them ends, cancel the others, and raise its exception."""
+    tasks = [asyncio.ensure_future(job) for job in jobs]
+    try:
+        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+    for task in done:
+        task.result()
+
+
 class WorkerSetup:
     """Finds the contracts, and deploys missing ones.
 
     Args:
-        config: configuration of the server.
-        context: context of the operations; its addresses are not used.
-        tracker: sends and tracks transactions signed by earlier workers.
+        config: the first message of the server.
+        parts: the parts of the worker.
         set_problem: called with a description of the current problem.
         on_step_end: callback for the steps that are tracked from the start.
     """
@@ -51,16 +106,15 @@ class WorkerSetup:
     def __init__(
         self,
         config: Config,
-        context: OperationContext,
-        tracker: TransactionTracker,
+        parts: WorkerParts,
         set_problem: Callable[[str], None],
         on_step_end: Callable[["asyncio.Future[Step]"], None],
     ) -> None:
         self._config = config
-        self._context = context
-        self._tracker = tracker
-        self._outbox = context.outbox
-        self._operator = context.node.operator
+        self._context = parts.context
+        self._tracker = parts.tracker
+        self._outbox = parts.context.outbox
+        self._operator = parts.context.node.operator
         self._set_problem = set_problem
         self._on_step_end = on_step_end
         self.problem: str = ""
@@ -76,8 +130,7 @@ class WorkerSetup:
         state = node.state_requests()
         requests = [*state, ("eth_getBlockByNumber", ("0x0", False))]
 
-        def read(replies: list[object]) -> str:
-            """Return the hash of the genesis block."""
+        def read(replies: list[Reply]) -> str:
             node.store_state(replies[:-1])
             block = result(replies[-1])
             if not isinstance(block, dict) or not isinstance(block.get("hash"), str):
@@ -95,9 +148,8 @@ class WorkerSetup:
         while (addresses := await self._find_or_deploy()) is None:
             await asyncio.sleep(AGAIN_S)
         self._set_problem("looking for the exchange contract")
-        exchange, self.problem = await ExchangeSetup(self._config, self._context.node).find(
-            addresses
-        )
+        setup = ExchangeSetup(self._config, self._context.node)
+        exchange, self.problem = await setup.find(addresses)
         return msgspec.structs.replace(addresses, exchange=exchange)
 
     def track_all(self) -> None:
@@ -115,9 +167,8 @@ class WorkerSetup:
         expected = self._expected()
         missing = await self._missing(expected)
         if not missing:
-            allowed = await read_until_valid(
-                self._context, *approval_reads(self._operator, expected)
-            )
+            reads = approval_reads(self._operator, expected)
+            allowed = await read_until_valid(self._context, *reads)
             if all(is_unlimited(amount) for amount in allowed):
                 return expected
             return await self._begin(DeployBody(addresses=expected))
@@ -130,8 +181,7 @@ class WorkerSetup:
     def _expected(self) -> Addresses:
         """Return the configured addresses, the stored ones, or those of the first nonces."""
         if self._config.addresses is not None:
-            configured = msgspec.structs.asdict(self._config.addresses)
-            return Addresses(**{**configured, "exchange": ""})
+            return msgspec.structs.replace(self._config.addresses, exchange="")
         known = self._outbox.get_fact(ADDRESSES)
         if known is not None:
             return msgspec.json.decode(known, type=Addresses)
@@ -140,11 +190,9 @@ class WorkerSetup:
     async def _missing(self, addresses: Addresses) -> list[str]:
         """Return the addresses without a contract."""
         contracts = addresses.required
-        codes = await self._context.node.request_until_valid(
-            [("eth_getCode", (address, "latest")) for address in contracts],
-            lambda replies: [content(result(reply)) for reply in replies],
+        return await self._context.node.request_until_valid(
+            code_requests(contracts), lambda replies: without_code(contracts, replies)
         )
-        return [address for address, code in zip(contracts, codes, strict=True) if not code]
 
     def _can_deploy_at(self, addresses: Addresses, missing: list[str]) -> bool:
         """Return whether deploying now creates the contracts at the expected addresses."""
@@ -162,25 +210,22 @@ class WorkerSetup:
             )
             return None
         name = f"deploy:{self._outbox.next_nonce()}:{clock_ms()}"
-        operation = self._outbox.begin(name, "deploy", encode_body(body), clock_ms())
+        operation = self._outbox.begin(name, "deploy", msgspec.json.encode(body), clock_ms())
         self._outbox.commit()
         return await self._deploy(operation)
 
     async def _deploy(self, operation: Operation) -> Addresses | None:
         """Run a deployment and store its result."""
-        work = Deploy(msgspec.json.decode(operation.body, type=DeployBody))
         self._set_problem("deploying the contracts")
+        run, work = Run(self._context, operation), decode_work(operation.body)
         try:
-            addresses = await work.run(Run(self._context, operation))
+            addresses: Addresses = await run_to_end(run, work)
         except StepFailedError as error:
             _LOG.error("the deployment failed: %s", error)
-            self._outbox.set_status(operation.number, "failed", error=str(error))
-            self._outbox.commit()
             self._set_problem(f"the deployment of the contracts failed: {error}")
             return None
-        answer = msgspec.json.encode(addresses)
-        self._outbox.set_status(operation.number, "done", answer=answer)
-        self._outbox.commit()
+        finally:
+            self._outbox.commit()
         return addresses
 
 

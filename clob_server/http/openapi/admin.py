@@ -17,28 +17,25 @@ from clob_server.http.admin_schemas import (
     NewKeyBody,
     OutcomeRequest,
 )
-from clob_server.http.openapi.common import COMMAND, FieldDoc, RouteDoc
+from clob_server.http.openapi.common import (
+    COMMAND,
+    CURSOR,
+    PAGED,
+    FieldDoc,
+    RouteDoc,
+    page_size,
+)
 
 TAG: Final = "Operators"
 ENDING: Final = ("UNKNOWN_KEY", "KEY_INACTIVE", "RECOVERING", *COMMAND)
 MARKET: Final = (
-    "INVALID_FIELD",
-    "RECOVERING",
-    "INVALID_MARKET",
-    "INVALID_AMOUNT",
-    "AMOUNT_TOO_LARGE",
-    "INVALID_FEE_RATE",
-    "TOKEN_NOT_IN_MARKET",
-    *COMMAND,
-)
+    "INVALID_FIELD", "RECOVERING", "INVALID_MARKET", "INVALID_AMOUNT", "AMOUNT_TOO_LARGE",
+    "INVALID_FEE_RATE", "TOKEN_NOT_IN_MARKET", *COMMAND,
+)  # fmt: skip
 MODE: Final = (
-    "INVALID_FIELD",
-    "RECOVERING",
-    "UNKNOWN_MARKET",
-    "MARKET_NOT_OPEN",
-    "INVALID_COMMAND",
-    *COMMAND,
-)
+    "INVALID_FIELD", "RECOVERING", "UNKNOWN_MARKET", "MARKET_NOT_OPEN", "INVALID_COMMAND", *COMMAND,
+)  # fmt: skip
+CHAIN: Final = ("CHAIN_NOT_CONFIGURED", "CHAIN_UNAVAILABLE")
 
 DESCRIBED: Final = {
     "admin_list_keys": RouteDoc(TAG, "List API keys", list[KeyBody]),
@@ -69,11 +66,8 @@ DESCRIBED: Final = {
         TAG,
         "List markets with their terms",
         list[AdminMarketBody],
-        "`Link` and `X-Next-Cursor` lead to the next page.",
-        query=(
-            FieldDoc("limit", {"type": "integer", "minimum": 1}, "Page size."),
-            FieldDoc("cursor", {"type": "string"}, "`X-Next-Cursor` of the previous page."),
-        ),
+        PAGED,
+        query=(page_size(), CURSOR),
         codes=("INVALID_FIELD",),
     ),
     "admin_create_market": RouteDoc(
@@ -84,13 +78,7 @@ DESCRIBED: Final = {
         "condition, which is prepared on the chain as soon as the chain is available. With "
         "`settles`, trades move tokens and collateral on the chain.",
         body=MarketRequest,
-        codes=(
-            "MARKET_EXISTS",
-            "CHAIN_NOT_CONFIGURED",
-            "CHAIN_UNAVAILABLE",
-            "EXCHANGE_NOT_DEPLOYED",
-            *MARKET,
-        ),
+        codes=("MARKET_EXISTS", *CHAIN, "EXCHANGE_NOT_DEPLOYED", *MARKET),
         example={
             "marketId": "rain",
             "yesTokenId": "201",
@@ -143,23 +131,20 @@ DESCRIBED: Final = {
         TAG,
         "List chain operations with their transactions, newest first",
         list[OperationView],
-        "`Link` and `X-Next-Cursor` lead to the next page.",
+        PAGED,
         query=(
             FieldDoc(
                 "status",
                 {"enum": ["pending", "done", "failed", "stuck"]},
                 "Only operations with this status.",
             ),
-            FieldDoc("limit", {"type": "integer", "minimum": 1, "maximum": 100}, "Page size."),
-            FieldDoc("cursor", {"type": "string"}, "`X-Next-Cursor` of the previous page."),
+            page_size(maximum=100),
+            CURSOR,
         ),
-        codes=("INVALID_FIELD", "CHAIN_NOT_CONFIGURED", "CHAIN_UNAVAILABLE"),
+        codes=("INVALID_FIELD", *CHAIN),
     ),
     "admin_retry_operation": RouteDoc(
-        TAG,
-        "Retry a stuck operation",
-        OperationBody,
-        codes=("CHAIN_NOT_CONFIGURED", "CHAIN_UNAVAILABLE", "UNKNOWN_OPERATION"),
+        TAG, "Retry a stuck operation", OperationBody, codes=(*CHAIN, "UNKNOWN_OPERATION")
     ),
     "admin_get_limits": RouteDoc(TAG, "Get limits and budgets", LimitsBody),
     "admin_set_limits": RouteDoc(
@@ -178,4 +163,3 @@ DESCRIBED: Final = {
         codes=("RECOVERING", "UNKNOWN_ORDER", "ORDER_NOT_OPEN", "MARKET_NOT_OPEN", *COMMAND),
     ),
 }
-"""Descriptions by route name."""

@@ -14,9 +14,7 @@ class FieldDoc(NamedTuple):
 
     name: str
     schema: Schema
-    """Allowed values."""
     text: str
-    """Description."""
     required: bool = False
 
 
@@ -24,17 +22,12 @@ class RouteDoc(NamedTuple):
     """The public description of a route."""
 
     tag: str
-    """The part of the interface."""
     summary: str
-    """Short description."""
     answer: Any
     """Type or schema of the response; a text is a content type other than JSON."""
     text: str = ""
-    """Further description."""
     query: tuple[FieldDoc, ...] = ()
-    """Query parameters."""
     headers: tuple[FieldDoc, ...] = ()
-    """Request headers of this route."""
     body: Schema | type | None = None
     """Type or schema of the request body; None without a body."""
     codes: tuple[str, ...] = ()
@@ -51,56 +44,25 @@ REF: Final = "#/components/schemas/{name}"
 """Reference to the schema of a struct."""
 
 EVERYWHERE: Final = (
-    "TOO_MANY_CONNECTIONS",
-    "REQUEST_TIMEOUT",
-    "HEADERS_TOO_LARGE",
-    "BAD_REQUEST",
-    "INVALID_API_KEY",
-    "INTERNAL",
-)
+    "TOO_MANY_CONNECTIONS", "REQUEST_TIMEOUT", "HEADERS_TOO_LARGE", "BAD_REQUEST",
+    "INVALID_API_KEY", "INTERNAL",
+)  # fmt: skip
 """Errors of any request."""
 WITH_BODY: Final = ("BODY_TOO_LARGE", "UNSUPPORTED_MEDIA_TYPE", "INVALID_JSON", "INVALID_FIELD")
 """Errors of any request with a body."""
 COMMAND: Final = ("CLOCK_WENT_BACK", "ENGINE_FULL", "ENGINE_STOPPED", "OUTCOME_UNKNOWN")
 """Errors of any change of state."""
 PLACING: Final = (
-    "RECOVERING",
-    "DRAINING",
-    "MAKER_NOT_ALLOWED",
-    "INVALID_ADDRESS",
-    "INVALID_AMOUNT",
-    "AMOUNT_TOO_LARGE",
-    "AMOUNT_TOO_SMALL",
-    "INVALID_SIDE",
-    "PRICE_OUT_OF_RANGE",
-    "INVALID_FEE_RATE",
-    "INVALID_INSTRUCTION",
-    "INVALID_OWNER",
-    "INVALID_MARKET",
-    "INVALID_TIME",
-    "DEADLINE_PASSED",
-    "UNKNOWN_MARKET",
-    "TOO_MANY_MARKETS",
-    "MARKET_NOT_OPEN",
-    "TOKEN_NOT_IN_MARKET",
-    "ORDER_EXPIRED",
-    "ORDER_ALREADY_USED",
-    "CLIENT_ID_CONFLICT",
-    "DUPLICATE_ORDER",
-    "NONCE_TOO_LOW",
-    "TOO_MANY_ORDERS",
-    "INSUFFICIENT_BALANCE",
-    "POST_ONLY_WOULD_CROSS",
-    "FOK_NOT_FILLABLE",
-    "TOO_MANY_TRADES",
-    *COMMAND,
-)
+    "RECOVERING", "DRAINING", "MAKER_NOT_ALLOWED", "INVALID_ADDRESS", "INVALID_AMOUNT",
+    "AMOUNT_TOO_LARGE", "AMOUNT_TOO_SMALL", "INVALID_SIDE", "PRICE_OUT_OF_RANGE",
+    "INVALID_FEE_RATE", "INVALID_INSTRUCTION", "INVALID_OWNER", "INVALID_MARKET", "INVALID_TIME",
+    "DEADLINE_PASSED", "UNKNOWN_MARKET", "TOO_MANY_MARKETS", "MARKET_NOT_OPEN",
+    "TOKEN_NOT_IN_MARKET", "ORDER_EXPIRED", "ORDER_ALREADY_USED", "CLIENT_ID_CONFLICT",
+    "DUPLICATE_ORDER", "NONCE_TOO_LOW", "TOO_MANY_ORDERS", "INSUFFICIENT_BALANCE",
+    "POST_ONLY_WOULD_CROSS", "FOK_NOT_FILLABLE", "TOO_MANY_TRADES", *COMMAND,
+)  # fmt: skip
 """Errors of a new order."""
-SIGNED: Final = (
-    "TAKER_NOT_SUPPORTED",
-    "INVALID_SIGNATURE",
-    "SIGNER_NOT_AUTHORISED",
-)
+SIGNED: Final = ("TAKER_NOT_SUPPORTED", "INVALID_SIGNATURE", "SIGNER_NOT_AUTHORISED")
 """Errors of anything signed."""
 SETTLING_SIGNED: Final = ("ORDER_CANCELLED",)
 """Further errors of a signed order in settling markets."""
@@ -110,9 +72,7 @@ SETTLING_UNSIGNED: Final = ("GASLESS_NOT_ALLOWED", "WALLET_NOT_ALLOWED")
 DEMO_YES: Final = "33747699482999741211057248734870703683728110990217420620715930816243639114186"
 """YES token of the demo market, for examples; a test compares it."""
 DEMO_NO: Final = "76015094852125177241226232461556628983912573251501616130079667903426009906507"
-"""NO token of the demo market."""
 DEMO_CONDITION: Final = "0x23ed6334206b3841a6b30ef99c7c15a3e068dec17d86d1fe63bd8e6e66e457cf"
-"""Condition of the demo market."""
 DEMO_USER: Final = "0x90F79bf6EB2c4f870365E785982E1f101E93b906"
 """An unused test wallet."""
 ADDRESS: Final[Schema] = {"type": "string", "pattern": "^0x[0-9a-fA-F]{40}$"}
@@ -121,8 +81,8 @@ WEI: Final[Schema] = {
     "anyOf": [{"type": "string", "pattern": "^[0-9]{1,78}$"}, {"type": "integer", "minimum": 0}]
 }
 """An amount in wei: decimal digits, or an integer."""
-TOKEN: Final[Schema] = {"anyOf": [{"type": "string"}, {"type": "integer", "minimum": 0}]}
-"""The id of an outcome token: digits, or an integer."""
+NUMBER: Final[Schema] = {"anyOf": [{"type": "string"}, {"type": "integer", "minimum": 0}]}
+"""A number of up to 256 bits, such as a token id: digits, or an integer."""
 TOKEN_TEXT: Final[Schema] = {
     "type": "string",
     "pattern": "^(0x[0-9a-fA-F]{1,64}|[0-9]{1,78})$",
@@ -130,19 +90,21 @@ TOKEN_TEXT: Final[Schema] = {
 }
 """The id of an outcome token in a query: decimal, or 0x and hexadecimal."""
 SIDE: Final[Schema] = {"enum": [0, 1, "0", "1", "BUY", "SELL"]}
-"""0 or BUY, 1 or SELL."""
-NUMBER: Final[Schema] = {"anyOf": [{"type": "string"}, {"type": "integer", "minimum": 0}]}
-"""A number of up to 256 bits: digits, or an integer."""
 SIGNATURE: Final[Schema] = {"type": "string", "pattern": "^0x[0-9a-fA-F]{130}$"}
 """A signature: r, s and v."""
 MARKET_ID: Final[Schema] = {"type": "string", "pattern": "^[A-Za-z0-9._:-]{1,64}$"}
-"""The id of a market."""
 MILLISECONDS: Final[Schema] = {"type": "integer", "minimum": 0}
-"""A Unix time in milliseconds."""
 TEXT: Final[Schema] = {"type": "string"}
-"""Any text."""
 FLAG: Final[Schema] = {"type": "boolean"}
-"""True or false."""
+
+PAGED: Final = "`Link` and `X-Next-Cursor` lead to the next page."
+"""Description of a list that is returned in pages."""
+CURSOR: Final = FieldDoc("cursor", TEXT, "`X-Next-Cursor` of the previous page.")
+
+
+def page_size(**limits: int) -> FieldDoc:
+    """Return the parameter that sets the size of a page."""
+    return FieldDoc("limit", {"type": "integer", "minimum": 1, **limits}, "Page size.")
 
 
 def record(*fields: FieldDoc) -> Schema:
@@ -172,38 +134,30 @@ def refer(kind: type) -> Schema:
 
 def results(kind: type, problem: type) -> Schema:
     """Return the schema of the response to a batch."""
-    each = {"anyOf": [refer(kind), refer(problem)]}
-    listed = FieldDoc(
-        "results", {"type": "array", "items": each}, "One result per item, in order.", True
-    )
-    return record(listed)
+    each = {"type": "array", "items": {"anyOf": [refer(kind), refer(problem)]}}
+    return record(FieldDoc("results", each, "One result per item, in order.", True))
 
 
-NOTHING: Final[dict[str, list[str]]] = {}
-KEY: Final[dict[str, list[str]]] = {"key": []}
-BEARER: Final[dict[str, list[str]]] = {"token": []}
+Scheme: TypeAlias = dict[str, list[str]]
+NOTHING: Final[Scheme] = {}
+KEY: Final[Scheme] = {"key": []}
+BEARER: Final[Scheme] = {"token": []}
 
-CREDENTIALS: Final[Mapping[Needs, tuple[list[dict[str, list[str]]], tuple[str, ...]]]] = {
-    Needs.KEY: ([KEY], ("API_KEY_REQUIRED", "SCOPE_MISSING")),
-    Needs.KEY_OF_MAKER: (
-        [KEY],
-        ("API_KEY_REQUIRED", "SCOPE_MISSING", "MAKER_NOT_ALLOWED"),
-    ),
-    Needs.SIGNATURE_OR_KEY: (
-        [NOTHING, KEY],
-        ("API_KEY_REQUIRED", "SCOPE_MISSING", "MAKER_NOT_ALLOWED"),
-    ),
-    Needs.TOKEN: ([BEARER], ("INVALID_TOKEN", "RATE_LIMITED", "TOKEN_REQUIRED", "SCOPE_MISSING")),
-    Needs.TOKEN_UNLESS_LOCAL: (
-        [NOTHING, BEARER],
-        ("INVALID_TOKEN", "RATE_LIMITED", "TOKEN_REQUIRED", "SCOPE_MISSING"),
-    ),
+KEY_ERRORS: Final = ("API_KEY_REQUIRED", "SCOPE_MISSING")
+MAKER_ERRORS: Final = (*KEY_ERRORS, "MAKER_NOT_ALLOWED")
+TOKEN_ERRORS: Final = ("INVALID_TOKEN", "RATE_LIMITED", "TOKEN_REQUIRED", "SCOPE_MISSING")
+CREDENTIALS: Final[Mapping[Needs, tuple[list[Scheme], tuple[str, ...]]]] = {
+    Needs.KEY: ([KEY], KEY_ERRORS),
+    Needs.KEY_OF_MAKER: ([KEY], MAKER_ERRORS),
+    Needs.SIGNATURE_OR_KEY: ([NOTHING, KEY], MAKER_ERRORS),
+    Needs.TOKEN: ([BEARER], TOKEN_ERRORS),
+    Needs.TOKEN_UNLESS_LOCAL: ([NOTHING, BEARER], TOKEN_ERRORS),
     Needs.UNAVAILABLE: ([NOTHING], ("NOT_ON_THIS_ENVIRONMENT",)),
 }
 """Security scheme and errors of each requirement; others have none."""
 
 
-def security(rule: Rule) -> list[dict[str, list[str]]]:
+def security(rule: Rule) -> list[Scheme]:
     """Return the accepted credentials; an empty object means none."""
     schemes, _ = CREDENTIALS.get(rule.needs, ([NOTHING, KEY], ()))
     return list(schemes)
@@ -216,34 +170,18 @@ def codes_of(row: RouteRule, environment: str) -> tuple[str, ...]:
 
 
 DIGITS: Final[Schema] = {"type": "string", "pattern": "^[0-9]+$"}
-"""A number in decimal digits."""
-
+ADDRESSES: Final = ("maker", "signer", "taker", "buyer", "seller", "smartWallet")
+NUMBERS: Final = (
+    "makerAmount", "takerAmount", "filledAmount", "size", "remaining", "filledTokens",
+    "filledCollateral", "buyerFee", "sellerFee", "nonce",
+)  # fmt: skip
 FORMATS: Final[dict[str, Schema]] = {
-    **dict.fromkeys(("maker", "signer", "taker", "buyer", "seller", "smartWallet"), ADDRESS),
-    **dict.fromkeys(
-        (
-            "makerAmount",
-            "takerAmount",
-            "filledAmount",
-            "size",
-            "remaining",
-            "filledTokens",
-            "filledCollateral",
-            "buyerFee",
-            "sellerFee",
-            "nonce",
-        ),
-        DIGITS,
-    ),
+    **dict.fromkeys(ADDRESSES, ADDRESS),
+    **dict.fromkeys(NUMBERS, DIGITS),
     "tokenId": {"type": "string", "pattern": "^[0-9]{1,78}$"},
     "marketId": MARKET_ID,
     "signature": {"type": "string", "pattern": "^0x[0-9a-f]{130}$"},
     "orderHash": {"type": "string", "pattern": "^0x[0-9a-f]{64}$"},
     "type": {"type": "string", "pattern": "^/docs#[A-Z_]+$"},
 }
-"""Schemas of texts by field name."""
-
-
-def format_of(name: str) -> Schema | None:
-    """Return the schema of a text field, or None if any text is allowed."""
-    return FORMATS.get(name)
+"""Schemas of texts by field name; other fields may be any text."""

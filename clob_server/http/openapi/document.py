@@ -7,9 +7,7 @@ from typing import Any, Final
 import msgspec
 
 import clob
-from clob_server.api import problems
-from clob_server.api import schemas as wire
-from clob_server.api import schemas as wire_meta
+from clob_server.api import problems, schemas
 from clob_server.api.docstrings import field_texts
 from clob_server.api.problems import CONTENT_TYPE, PROBLEMS, ProblemBody
 from clob_server.auth.policy import ROUTE_RULES
@@ -18,13 +16,14 @@ from clob_server.http import admin_schemas
 from clob_server.http.openapi import admin, gasless, markets, orders
 from clob_server.http.openapi.common import (
     EVERYWHERE,
+    FORMATS,
     REF,
+    TEXT,
     WITH_BODY,
     FieldDoc,
     RouteDoc,
     Schema,
     codes_of,
-    format_of,
     refer,
     security,
 )
@@ -40,19 +39,16 @@ DESCRIBED: Final[Mapping[str, RouteDoc]] = {
 """Descriptions by route name."""
 
 PROBLEM: Final = CONTENT_TYPE.decode()
-"""Content type of errors."""
 JSON: Final = "application/json"
-"""Content type of most responses."""
-TEXT: Final = """\
+INTRODUCTION: Final = """\
 Prices are integer cents, 1 to 99. Amounts are wei in decimal digits: 10^18 is one token. Times are
 Unix milliseconds, except `expiration`, which is in seconds. Every error is a problem document (RFC
 9457) with a stable `code`; if several codes apply, the first in the table of codes is returned. The
 event stream is described in `/asyncapi.json`."""
-"""Introduction of the document."""
 
 KINDS: Final = {
     name: kind
-    for module in (wire, wire_meta, problems, admin_schemas, operation_bodies, messages)
+    for module in (schemas, problems, admin_schemas, operation_bodies, messages)
     for name, kind in vars(module).items()
     if isinstance(kind, type) and issubclass(kind, msgspec.Struct)
 }
@@ -69,23 +65,19 @@ def document(routes: tuple[Route, ...], environment: str) -> bytes:
     """
     routes = tuple(route for route in routes if route.name in DESCRIBED)
     types = types_of(DESCRIBED[route.name] for route in routes)
-    found, components = msgspec.json.schema_components(types, ref_template=REF)
-    schemas = dict(zip(types, found, strict=True))
+    listed, components = msgspec.json.schema_components(types, ref_template=REF)
+    by_type = dict(zip(types, listed, strict=True))
     paths: dict[str, dict[str, Any]] = {}
     for route in routes:
-        described = DESCRIBED[route.name]
-        paths.setdefault(route.path, {})[route.method.lower()] = operation(
-            route, described, schemas, environment
-        )
-    made = {
+        made = operation(route, DESCRIBED[route.name], by_type, environment)
+        paths.setdefault(route.path, {})[route.method.lower()] = made
+    whole = {
         "openapi": "3.1.0",
-        "info": {"title": "clob", "version": clob.__version__, "description": TEXT},
+        "info": {"title": "clob", "version": clob.__version__, "description": INTRODUCTION},
         "servers": [{"url": "/"}],
         "paths": paths,
         "components": {
-            "schemas": {
-                name: with_descriptions(name, schema) for name, schema in components.items()
-            },
+            "schemas": {name: with_descriptions(name, each) for name, each in components.items()},
             "securitySchemes": {
                 "key": {"type": "apiKey", "in": "header", "name": "X-API-Key"},
                 "token": {"type": "http", "scheme": "bearer", "bearerFormat": "JWT"},
@@ -94,16 +86,16 @@ def document(routes: tuple[Route, ...], environment: str) -> bytes:
         "x-environment": environment,
         "x-codes": [{"code": code, **problem._asdict()} for code, problem in PROBLEMS.items()],
     }
-    return msgspec.json.encode(made)
+    return msgspec.json.encode(whole)
 
 
 def types_of(all_described: Iterable[RouteDoc]) -> list[Any]:
     """Return the types of all bodies in a stable order."""
-    found = {ProblemBody}
+    types = {ProblemBody}
     for described in all_described:
-        operation_bodies = (described.answer, described.body, *described.refers)
-        found |= {each for each in operation_bodies if is_type(each)}
-    return sorted(found, key=repr)
+        bodies = (described.answer, described.body, *described.refers)
+        types |= {each for each in bodies if is_type(each)}
+    return sorted(types, key=repr)
 
 
 def is_type(each: Any) -> bool:
@@ -112,10 +104,10 @@ def is_type(each: Any) -> bool:
 
 
 def operation(
-    route: Route, described: RouteDoc, schemas: Mapping[Any, Schema], environment: str
+    route: Route, described: RouteDoc, by_type: Mapping[Any, Schema], environment: str
 ) -> dict[str, Any]:
     """Return the operation object of a route."""
-    content = content_of(described, schemas)
+    content = content_of(described, by_type)
     row = ROUTE_RULES[route.name]
     made: dict[str, Any] = {
         "operationId": route.name,
@@ -133,13 +125,13 @@ def operation(
     if described.text:
         made["description"] = described.text
     if described.body is not None:
-        made["requestBody"] = request_body(described, schemas)
+        made["requestBody"] = request_body(described, by_type)
     return made
 
 
-def request_body(described: RouteDoc, schemas: Mapping[Any, Schema]) -> dict[str, Any]:
+def request_body(described: RouteDoc, by_type: Mapping[Any, Schema]) -> dict[str, Any]:
     """Return the request body object."""
-    schema = schemas[described.body] if is_type(described.body) else described.body
+    schema = by_type[described.body] if is_type(described.body) else described.body
     media: dict[str, Any] = {"schema": schema}
     if described.example is not None:
         media["example"] = described.example
@@ -149,29 +141,24 @@ def request_body(described: RouteDoc, schemas: Mapping[Any, Schema]) -> dict[str
 def path_fields(path: str) -> list[FieldDoc]:
     """Return the parameters of a path."""
     names = [part[1:-1] for part in path.split("/") if part.startswith("{")]
-    return [FieldDoc(name, format_of(name) or {"type": "string"}, "", True) for name in names]
+    return [FieldDoc(name, FORMATS.get(name, TEXT), "", True) for name in names]
 
 
 def parameter(place: str, field: FieldDoc) -> dict[str, Any]:
     """Return the parameter object."""
-    made = {
-        "name": field.name,
-        "in": place,
-        "required": field.required,
-        "schema": field.schema,
-    }
+    made = {"name": field.name, "in": place, "required": field.required, "schema": field.schema}
     return {**made, "description": field.text} if field.text else made
 
 
 # ----- responses -----------------------------------------------------------------------------
 
 
-def content_of(described: RouteDoc, schemas: Mapping[Any, Schema]) -> Schema:
+def content_of(described: RouteDoc, by_type: Mapping[Any, Schema]) -> Schema:
     """Return the content object of a response."""
-    if isinstance(described.answer, str):
-        return {described.answer: {"schema": {"type": "string"}}}
     answer = described.answer
-    return {JSON: {"schema": schemas[answer] if is_type(answer) else answer}}
+    if isinstance(answer, str):
+        return {answer: {"schema": TEXT}}
+    return {JSON: {"schema": by_type[answer] if is_type(answer) else answer}}
 
 
 def responses(described: RouteDoc, content: Schema, required: Iterable[str]) -> dict[str, Any]:
@@ -185,31 +172,26 @@ def responses(described: RouteDoc, content: Schema, required: Iterable[str]) -> 
             "content": {PROBLEM: {"schema": problem_schema(listed)}},
         }
     for status, text in described.others.items():
-        found = made.setdefault(status, {"description": text})
+        response = made.setdefault(status, {"description": text})
         if status >= 400:
-            found["content"] = {**found.get("content", {}), **content}
-            found["description"] = f"{text} Or {found['description']}"
+            response["content"] = {**response.get("content", {}), **content}
+            response["description"] = f"{text} Or {response['description']}"
     return {str(status): made[status] for status in sorted(made)}
 
 
 def by_status(codes: Iterable[str]) -> dict[int, list[str]]:
     """Group codes by status, in order of precedence."""
-    wanted, found = set(codes), dict[int, list[str]]()
+    wanted, listed = set(codes), dict[int, list[str]]()
     assert wanted <= PROBLEMS.keys(), wanted - PROBLEMS.keys()
     for code, problem in PROBLEMS.items():
         if code in wanted:
-            found.setdefault(problem.status, []).append(code)
-    return found
+            listed.setdefault(problem.status, []).append(code)
+    return listed
 
 
 def problem_schema(codes: Sequence[str]) -> Schema:
     """Return the schema of an error with one of these codes."""
-    return {
-        "allOf": [
-            refer(ProblemBody),
-            {"properties": {"code": {"enum": list(codes)}}},
-        ]
-    }
+    return {"allOf": [refer(ProblemBody), {"properties": {"code": {"enum": list(codes)}}}]}
 
 
 # ----- structs -------------------------------------------------------------------------------
@@ -221,7 +203,8 @@ def with_descriptions(name: str, schema: Schema) -> Schema:
     texts = field_texts(kind)
     names = dict(zip(kind.__struct_encode_fields__, kind.__struct_fields__, strict=True))
     for encoded, part in schema.get("properties", {}).items():
-        part.update(format_of(encoded) or {} if part.get("type") == "string" else {})
+        if part.get("type") == "string":
+            part.update(FORMATS.get(encoded, {}))
         if names[encoded] in texts:
             part["description"] = texts[names[encoded]].replace("``", "`")
     return schema

@@ -11,7 +11,15 @@ from clob_server.api.schemas import (
     TradeBody,
     TradesBody,
 )
-from clob_server.http.openapi.common import TEXT, TOKEN_TEXT, FieldDoc, RouteDoc, refer
+from clob_server.http.openapi.common import (
+    CURSOR,
+    PAGED,
+    TOKEN_TEXT,
+    FieldDoc,
+    RouteDoc,
+    page_size,
+    refer,
+)
 
 TAG: Final = "Markets"
 
@@ -20,15 +28,8 @@ DESCRIBED: Final = {
         TAG,
         "List markets, oldest first",
         list[MarketBody],
-        "`Link` and `X-Next-Cursor` lead to the next page.",
-        query=(
-            FieldDoc(
-                "limit",
-                {"type": "integer", "minimum": 1, "maximum": 500, "default": 100},
-                "Page size.",
-            ),
-            FieldDoc("cursor", TEXT, "`X-Next-Cursor` of the previous page."),
-        ),
+        PAGED,
+        query=(page_size(maximum=500, default=100), CURSOR),
         codes=("INVALID_FIELD",),
     ),
     "get_market": RouteDoc(
@@ -48,27 +49,21 @@ DESCRIBED: Final = {
         TAG,
         "List trades of a market, newest first",
         {"anyOf": [{"type": "array", "items": refer(TradeBody)}, refer(TradesBody)]},
-        "`Link` and `X-Next-Cursor` lead to the next page.",
+        PAGED,
         query=(
-            FieldDoc(
-                "limit",
-                {"type": "integer", "minimum": 1, "maximum": 100, "default": 50},
-                "Page size.",
-            ),
+            page_size(maximum=100, default=50),
             FieldDoc("tokenId", TOKEN_TEXT, "Only trades of this token."),
             FieldDoc(
                 "wrapped",
                 {"enum": ["true", "false"]},
                 "With `true` the response is an object with the array as `trades`.",
             ),
-            FieldDoc("cursor", TEXT, "`X-Next-Cursor` of the previous page."),
+            CURSOR,
         ),
         codes=("INVALID_FIELD", "UNKNOWN_MARKET", "TOKEN_NOT_IN_MARKET", "RECOVERING"),
         refers=(TradeBody, TradesBody),
     ),
 }
-"""Descriptions by route name."""
-
 
 SERVER_TAG: Final = "Server"
 UNCHANGED: Final = {304: "Unchanged."}
@@ -93,11 +88,6 @@ SERVER_DESCRIBED: Final = {
     "docs": RouteDoc(SERVER_TAG, "Show this document as a page", "text/html", others=UNCHANGED),
     "admin_page": RouteDoc(SERVER_TAG, "Show the dashboard", "text/html", others=UNCHANGED),
     "web_file": RouteDoc(
-        SERVER_TAG,
-        "Get a file of the pages",
-        "*/*",
-        codes=("NOT_FOUND",),
-        others=UNCHANGED,
+        SERVER_TAG, "Get a file of the pages", "*/*", codes=("NOT_FOUND",), others=UNCHANGED
     ),
 }
-"""Descriptions by route name."""

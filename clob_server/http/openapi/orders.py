@@ -1,7 +1,7 @@
 """Descriptions of the order routes."""
 
 from collections.abc import Mapping
-from typing import Final
+from typing import Final, TypeAlias
 
 from clob_server.api.problems import ProblemBody
 from clob_server.api.schemas import (
@@ -15,11 +15,13 @@ from clob_server.api.schemas import (
 from clob_server.http.openapi.common import (
     ADDRESS,
     COMMAND,
+    CURSOR,
     DEMO_YES,
     FLAG,
     MARKET_ID,
     MILLISECONDS,
     NUMBER,
+    PAGED,
     PLACING,
     SETTLING_SIGNED,
     SETTLING_UNSIGNED,
@@ -27,12 +29,13 @@ from clob_server.http.openapi.common import (
     SIGNATURE,
     SIGNED,
     TEXT,
-    TOKEN,
     WEI,
     FieldDoc,
     RouteDoc,
+    Schema,
     array,
     optional,
+    page_size,
     record,
     refer,
     results,
@@ -40,9 +43,12 @@ from clob_server.http.openapi.common import (
 
 TAG: Final = "Orders"
 BATCH_MAX: Final = 20
-SETTLING: Final = (*SETTLING_SIGNED, *SETTLING_UNSIGNED)
+GRANTING: Final = ("RECOVERING", "DRAINING", "INVALID_ADDRESS", *SIGNED, *COMMAND)
+"""Errors of signed requests other than orders and cancels."""
 
+MAKER: Final = FieldDoc("maker", ADDRESS, "The maker.", True)
 MARKET: Final = FieldDoc("marketId", MARKET_ID, "The market.", True)
+TOKEN: Final = FieldDoc("tokenId", NUMBER, "The outcome token, YES or NO.", True)
 OPTIONS: Final = (
     FieldDoc(
         "timeInForce",
@@ -62,13 +68,17 @@ OPTIONS: Final = (
         optional({"type": "string", "minLength": 1, "maxLength": 64}),
         "The maker's name for the order. Repeating the order returns the first response.",
     ),
-    FieldDoc("deadlineMs", optional(MILLISECONDS), "Reject the order after this Unix millisecond."),
+    FieldDoc(
+        "deadlineMs",
+        optional(MILLISECONDS),
+        "Reject the order after this Unix millisecond.",
+    ),
 )
 """Options of an order besides its signed fields."""
 
 SIGNED_ORDER: Final = record(
     FieldDoc("maker", ADDRESS, "The wallet that trades.", True),
-    FieldDoc("tokenId", TOKEN, "The outcome token, YES or NO.", True),
+    TOKEN,
     FieldDoc("makerAmount", WEI, "In wei. Buy: collateral. Sell: tokens.", True),
     FieldDoc("takerAmount", WEI, "In wei. Buy: tokens. Sell: collateral.", True),
     MARKET,
@@ -87,14 +97,18 @@ SIGNED_ORDER: Final = record(
     ),
     FieldDoc("feeRateBps", optional(NUMBER), "Highest fee rate, 0 to 1000 basis points."),
     FieldDoc("salt", optional(NUMBER), "Makes the order unique: a number or any text."),
-    FieldDoc("nonce", optional(NUMBER), "The maker's nonce; rejected if below the current one."),
+    FieldDoc(
+        "nonce",
+        optional(NUMBER),
+        "The maker's nonce; rejected if below the current one.",
+    ),
     FieldDoc("taker", optional(ADDRESS), "The zero address (any taker) or the operator."),
     *OPTIONS,
 )
 GASLESS_ORDER: Final = record(
     FieldDoc("maker", ADDRESS, "The caller's wallet.", True),
     FieldDoc("smartWallet", optional(ADDRESS), "The wallet that holds the collateral."),
-    FieldDoc("tokenId", TOKEN, "The outcome token, YES or NO.", True),
+    TOKEN,
     FieldDoc("side", SIDE, "0 or BUY; 1 or SELL.", True),
     FieldDoc("price", NUMBER, "Price in cents, 1 to 99.", True),
     FieldDoc("size", WEI, "Tokens in wei; 10^18 is one token.", True),
@@ -104,23 +118,24 @@ GASLESS_ORDER: Final = record(
 CANCEL: Final = (
     FieldDoc("maker", optional(ADDRESS), "The order's maker."),
     FieldDoc("timestamp", optional(NUMBER), "The signed Unix milliseconds."),
-    FieldDoc("signature", optional(SIGNATURE), "EIP-712 of Cancel(orderId, maker, timestamp)."),
+    FieldDoc(
+        "signature",
+        optional(SIGNATURE),
+        "EIP-712 of Cancel(orderId, maker, timestamp).",
+    ),
 )
 
-GASLESS_EXAMPLE: Final[Mapping[str, str | int]] = {
+Example: TypeAlias = Mapping[str, str | int]
+BUY_EXAMPLE: Final[Example] = {
     "maker": "0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266",
     "marketId": "demo",
     "tokenId": DEMO_YES,
     "side": 0,
-    "price": 50,
-    "size": "5000000000000000000",
 }
+GASLESS_EXAMPLE: Final[Example] = {**BUY_EXAMPLE, "price": 50, "size": "5000000000000000000"}
 """A gasless order that the demo accepts."""
-SIGNED_EXAMPLE: Final[Mapping[str, str | int]] = {
-    "maker": "0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266",
-    "marketId": "demo",
-    "tokenId": DEMO_YES,
-    "side": 0,
+SIGNED_EXAMPLE: Final[Example] = {
+    **BUY_EXAMPLE,
     "makerAmount": "2500000000000000000",
     "takerAmount": "5000000000000000000",
     "salt": "1",
@@ -133,24 +148,27 @@ SIGNED_EXAMPLE: Final[Mapping[str, str | int]] = {
 LISTED: Final = (
     FieldDoc("maker", ADDRESS, "Only orders of this wallet."),
     FieldDoc("marketId", MARKET_ID, "Only orders of this market."),
-    FieldDoc(
-        "limit", {"type": "integer", "minimum": 1, "maximum": 500, "default": 100}, "Page size."
-    ),
-    FieldDoc("cursor", TEXT, "`X-Next-Cursor` of the previous page."),
+    page_size(maximum=500, default=100),
+    CURSOR,
 )
 CANCELLING: Final = (
-    "MAKER_NOT_ALLOWED",
-    "INVALID_ADDRESS",
-    "TIMESTAMP_OUT_OF_WINDOW",
-    "INVALID_SIGNATURE",
-    "SIGNER_NOT_AUTHORISED",
-    "INVALID_ORDER_ID",
-    "UNKNOWN_ORDER",
-    "NOT_THE_MAKER",
-    "ORDER_NOT_OPEN",
-    "MARKET_NOT_OPEN",
-    *COMMAND,
+    "MAKER_NOT_ALLOWED", "INVALID_ADDRESS", "TIMESTAMP_OUT_OF_WINDOW", "INVALID_SIGNATURE",
+    "SIGNER_NOT_AUTHORISED", "INVALID_ORDER_ID", "UNKNOWN_ORDER", "NOT_THE_MAKER",
+    "ORDER_NOT_OPEN", "MARKET_NOT_OPEN", *COMMAND,
+)  # fmt: skip
+EITHER_ORDER: Final = {"anyOf": [SIGNED_ORDER, GASLESS_ORDER]}
+PLACING_EITHER: Final = (
+    *SIGNED,
+    *SETTLING_SIGNED,
+    *SETTLING_UNSIGNED,
+    *PLACING,
 )
+
+
+def orders_of(item: Schema, text: str) -> Schema:
+    """Return the schema of the body of a batch."""
+    return record(FieldDoc("orders", array(item, BATCH_MAX), text, True))
+
 
 DESCRIBED: Final = {
     "create_order": RouteDoc(
@@ -182,7 +200,7 @@ DESCRIBED: Final = {
         TAG,
         "List open orders",
         list[OrderBody],
-        "`Link` and `X-Next-Cursor` lead to the next page.",
+        PAGED,
         query=LISTED,
         codes=("INVALID_FIELD", "INVALID_ADDRESS", "UNKNOWN_MARKET", "MAKER_NOT_ALLOWED"),
     ),
@@ -201,15 +219,8 @@ DESCRIBED: Final = {
         "Place up to 20 orders",
         results(CreatedBody, ProblemBody),
         "Each order has its own result, in order: the response to a new order or a problem.",
-        body=record(
-            FieldDoc(
-                "orders",
-                array({"anyOf": [SIGNED_ORDER, GASLESS_ORDER]}, BATCH_MAX),
-                "Signed and gasless orders.",
-                True,
-            )
-        ),
-        codes=("BATCH_TOO_LARGE", *SIGNED, *SETTLING, *PLACING),
+        body=orders_of(EITHER_ORDER, "Signed and gasless orders."),
+        codes=("BATCH_TOO_LARGE", *PLACING_EITHER),
         example={"orders": [GASLESS_EXAMPLE]},
     ),
     "cancel_batch": RouteDoc(
@@ -217,13 +228,9 @@ DESCRIBED: Final = {
         "Cancel up to 20 orders",
         results(OrderBody, ProblemBody),
         "Each cancel has its own result, in order: the order or a problem.",
-        body=record(
-            FieldDoc(
-                "orders",
-                array(record(FieldDoc("orderId", TEXT, "The order.", True), *CANCEL), BATCH_MAX),
-                "Orders to cancel.",
-                True,
-            )
+        body=orders_of(
+            record(FieldDoc("orderId", TEXT, "The order.", True), *CANCEL),
+            "Orders to cancel.",
         ),
         codes=("BATCH_TOO_LARGE", *CANCELLING),
     ),
@@ -233,8 +240,8 @@ DESCRIBED: Final = {
         {"anyOf": [refer(OutlookBody), refer(InvalidBody)]},
         "An error is part of the response, with an explanation of the signature.",
         refers=(OutlookBody, InvalidBody),
-        body={"anyOf": [SIGNED_ORDER, GASLESS_ORDER]},
-        codes=(*SIGNED, *SETTLING, *PLACING),
+        body=EITHER_ORDER,
+        codes=PLACING_EITHER,
         example=SIGNED_EXAMPLE,
     ),
     "simulate_order": RouteDoc(
@@ -242,8 +249,8 @@ DESCRIBED: Final = {
         "Simulate an order",
         OutlookBody,
         "Returns the trades that the order would make now and the resting remainder.",
-        body={"anyOf": [SIGNED_ORDER, GASLESS_ORDER]},
-        codes=(*SIGNED, *SETTLING, *PLACING),
+        body=EITHER_ORDER,
+        codes=PLACING_EITHER,
         example=GASLESS_EXAMPLE,
     ),
     "set_nonce": RouteDoc(
@@ -252,31 +259,23 @@ DESCRIBED: Final = {
         NonceBody,
         "Cancels orders with a lower nonce and rejects them from then on.",
         body=record(
-            FieldDoc("maker", ADDRESS, "The maker.", True),
+            MAKER,
             FieldDoc("nonce", NUMBER, "The new nonce.", True),
             FieldDoc("signature", SIGNATURE, "EIP-712 of SetNonce(maker, nonce).", True),
         ),
-        codes=("RECOVERING", "DRAINING", "INVALID_ADDRESS", "NONCE_TOO_LOW", *SIGNED, *COMMAND),
+        codes=("NONCE_TOO_LOW", *GRANTING),
     ),
     "set_delegate": RouteDoc(
         TAG,
         "Allow or forbid a delegate to sign for a maker",
         DelegateBody,
         body=record(
-            FieldDoc("maker", ADDRESS, "The maker.", True),
+            MAKER,
             FieldDoc("delegate", ADDRESS, "The delegate.", True),
             FieldDoc("allowed", FLAG, "Whether the delegate may sign.", True),
             FieldDoc("nonce", NUMBER, "A number above that of the previous delegation.", True),
             FieldDoc("signature", SIGNATURE, "EIP-712 of SetDelegate by the maker.", True),
         ),
-        codes=(
-            "RECOVERING",
-            "DRAINING",
-            "INVALID_ADDRESS",
-            "DELEGATE_NONCE_TOO_LOW",
-            *SIGNED,
-            *COMMAND,
-        ),
+        codes=("DELEGATE_NONCE_TOO_LOW", *GRANTING),
     ),
 }
-"""Descriptions by route name."""

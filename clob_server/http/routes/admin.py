@@ -11,7 +11,6 @@ import msgspec
 
 from clob import Cancel, Limits, SetLimits
 from clob.errors import OrderNotOpenError
-from clob_server.api.problems import Headers
 from clob_server.api.request import Reply, reply
 from clob_server.core.commands import ApiKey, Budgets, DeactivateKey, SetBudgets
 from clob_server.http.admin_schemas import (
@@ -27,10 +26,8 @@ from clob_server.http.admin_schemas import (
     read_body,
 )
 from clob_server.http.routes import admin_chain, admin_markets
+from clob_server.http.routes.admin_chain import NO_STORE
 from clob_server.http.server import Request, Route, Server
-
-NO_STORE: Final[Headers] = ((b"cache-control", b"no-store"),)
-"""Headers of a reply that must not be cached."""
 
 _KEYS: Final = "/api/admin/keys"
 _KEY: Final = f"{_KEYS}/{{keyId}}"
@@ -90,8 +87,7 @@ def changed_limits(request: LimitsRequest) -> list[SetLimits | SetBudgets]:
     """Return the commands that set limits. Neither can be rejected, so both apply or none."""
     changes: list[SetLimits | SetBudgets] = []
     if request.engine is not msgspec.UNSET:
-        limits = Limits(**msgspec.structs.asdict(request.engine))
-        changes.append(SetLimits(limits=limits))
+        changes.append(SetLimits(limits=Limits(**msgspec.structs.asdict(request.engine))))
     if request.budgets is not msgspec.UNSET:
         budgets = Budgets(**msgspec.structs.asdict(request.budgets))
         changes.append(SetBudgets(budgets=budgets, now_ms=0))
@@ -150,4 +146,3 @@ ROUTES: Final = (
     Route("admin_engine", "GET", "/api/admin/engine", engine_numbers),
     Route("admin_cancel_order", "POST", "/api/admin/orders/{orderId}/cancel", cancel_order),
 )
-"""The routes of operators."""

@@ -15,9 +15,7 @@ from clob_server.http.server import Request, Route
 PAGE: Final = 50
 """Default number of operations on a page."""
 PAGE_MAX: Final = 100
-"""Largest number of operations on a page."""
 STATUSES: Final[tuple[Status, ...]] = get_args(Status)
-"""All statuses of an operation."""
 NO_STORE: Final[Headers] = ((b"cache-control", b"no-store"),)
 """Headers of a reply that must not be cached."""
 
@@ -72,17 +70,12 @@ async def list_operations(call: Request) -> Reply:
 
 async def retry(call: Request) -> Reply:
     """Retry a stuck operation and return its state."""
-    return reply(
-        operation_body(await call.server.chain.worker.retry_operation(call.params["operationId"]))
-    )
+    state = await call.server.chain.worker.retry_operation(call.params["operationId"])
+    return reply(operation_body(state))
 
 
 def read_status(value: str | None) -> Status | None:
-    """Read the ``status`` filter of the query; None selects every status.
-
-    Raises:
-        ApiError: INVALID_FIELD, not a status.
-    """
+    """Read the ``status`` filter of the query; None selects every status."""
     for status in STATUSES:
         if value == status:
             return status
@@ -97,4 +90,3 @@ ROUTES: Final = (
     Route("admin_list_operations", "GET", _OPERATIONS, list_operations),
     Route("admin_retry_operation", "POST", f"{_OPERATIONS}/{{operationId}}/retry", retry),
 )
-"""The routes of operators for the chain."""

@@ -27,16 +27,11 @@ from clob_server.http.admin_schemas import (
     MarketChange,
     MarketRequest,
     OutcomeRequest,
-    market_body,
     read_body,
 )
-from clob_server.http.pagination import CURSOR_MAX, next_page, read_number
+from clob_server.http.routes.markets import markets_page, terms_of
 from clob_server.http.server import Request, Route, Server
 
-PAGE: Final = 100
-"""Default number of markets on a page."""
-PAGE_MAX: Final = 500
-"""Largest number of markets on a page."""
 PAIR_LOT_WEI: Final = 100
 """Sizes are multiples of this in markets with complementary matching (decision 40)."""
 SETTLED_MIN_WEI: Final = 10**16
@@ -50,14 +45,7 @@ _MARKET: Final = f"{_MARKETS}/{{marketId}}"
 
 async def list_markets(call: Request) -> Reply:
     """List the markets in the order in which they were created, in pages."""
-    query = call.query()
-    limit = read_number(query, "limit", PAGE, 1, PAGE_MAX)
-    begin = read_number(query, "cursor", 0, 0, CURSOR_MAX)
-    markets = call.server.state.matcher.markets
-    bodies = [describe(call.server, market) for market in markets[begin : begin + limit]]
-    end = begin + limit
-    more = len(markets) > end
-    return reply(bodies, headers=next_page(_MARKETS, {"limit": limit}, end) if more else ())
+    return markets_page(call, _MARKETS, market_body)
 
 
 async def create_market(call: Request) -> Reply:
@@ -90,7 +78,7 @@ async def create_market(call: Request) -> Reply:
         if words != MarketText():
             await server.sequencer.submit(lambda now_ms: describe_command(market.id, words, now_ms))
     server.conditions.sync(market.id)
-    return reply(describe(server, server.state.matcher.market(market.id)))
+    return reply_market(server, market.id)
 
 
 def create_commands(
@@ -114,12 +102,7 @@ def create_commands(
 
 
 def condition_of(server: Server, name: str, request: MarketRequest) -> Condition:
-    """Return the condition of a market without token ids.
-
-    Raises:
-        ApiError: INVALID_FIELD, no question, or a NO token; CHAIN_NOT_CONFIGURED;
-            CHAIN_UNAVAILABLE.
-    """
+    """Return the condition of a market without token ids; it needs a question and a chain."""
     if not request.question:
         raise missing("yesTokenId", "may be omitted only with a question, on a server with a chain")
     if request.no_token_id is not None:
@@ -128,11 +111,7 @@ def condition_of(server: Server, name: str, request: MarketRequest) -> Condition
 
 
 def settled_terms(server: Server, condition: Condition | None) -> dict[str, Any]:
-    """Return the terms that make the trades of a market settle on the chain.
-
-    Raises:
-        ApiError: INVALID_FIELD, its tokens are not those of the chain; EXCHANGE_NOT_DEPLOYED.
-    """
+    """Return the terms that make the trades of a market settle on the chain."""
     if condition is None:
         raise missing("settles", "needs a question, and no token ids")
     check_exchange(server)
@@ -140,19 +119,13 @@ def settled_terms(server: Server, condition: Condition | None) -> dict[str, Any]
 
 
 def check_exchange(server: Server) -> None:
-    """Reject a market that settles if the chain has no exchange contract.
-
-    Raises:
-        ApiError: CHAIN_UNAVAILABLE, the chain was not reached yet; EXCHANGE_NOT_DEPLOYED.
-    """
+    """Reject a market that settles if the chain has no exchange contract."""
     chain = server.chain
     if chain.addresses is not None and chain.addresses.exchange:
         return
     if not chain.is_open:
-        raise ApiError(
-            "CHAIN_UNAVAILABLE",
-            "the address of the exchange contract is not known yet: the chain was not reached",
-        )
+        rule = "the address of the exchange contract is not known yet: the chain was not reached"
+        raise ApiError("CHAIN_UNAVAILABLE", rule)
     raise ApiError(
         "EXCHANGE_NOT_DEPLOYED",
         f"no exchange contract of this operator at {server.domain.verifying_contract}, the "
@@ -185,7 +158,7 @@ async def change_market(call: Request) -> Reply:
             before = registry.words.get(name, MarketText())
             after = msgspec.structs.replace(before, **words)
             await server.sequencer.submit(lambda now_ms: describe_command(name, after, now_ms))
-    return reply(describe(server, matcher.market(name)))
+    return reply_market(server, name)
 
 
 def changed_terms(request: MarketChange) -> dict[str, Any]:
@@ -218,7 +191,7 @@ def set_mode(mode: Mode) -> Callable[[Request], Awaitable[Reply]]:
             await server.sequencer.submit(
                 lambda now_ms: SetMode(market=name, mode=mode, now_ms=now_ms)
             )
-        return reply(describe(server, server.state.matcher.market(name)))
+        return reply_market(server, name)
 
     return handler
 
@@ -227,10 +200,9 @@ async def resolve_market(call: Request) -> Reply:
     """Resolve a market: remove every order and record the winning token, permanently."""
     server, name = call.server, market_id(call.params["marketId"])
     outcome = read_body(call, OutcomeRequest).outcome
-    matcher = server.state.matcher
 
     def resolve(now_ms: int) -> tuple[AnyCommand, ...]:
-        if matcher.market(name).mode is Mode.RESOLVED:
+        if server.state.matcher.market(name).mode is Mode.RESOLVED:
             raise MarketNotOpenError(f"market {name!r} is already resolved")
         return (
             SetOutcome(market=name, outcome=outcome, now_ms=now_ms),
@@ -240,15 +212,21 @@ async def resolve_market(call: Request) -> Reply:
     async with server.admin_lock:
         await server.sequencer.submit(resolve)
     server.conditions.sync(name)
-    return reply(describe(server, matcher.market(name)))
+    return reply_market(server, name)
 
 
-def describe(server: Server, market: Market) -> AdminMarketBody:
+def reply_market(server: Server, name: str) -> Reply:
+    """Return a market as it is after a change."""
+    return reply(market_body(server, server.state.matcher.market(name)))
+
+
+def market_body(server: Server, market: Market) -> AdminMarketBody:
     """Return the JSON of a market."""
-    state = server.state
-    words = state.registry.words.get(market.id, MarketText())
-    on_chain = server.conditions.describe(market.id)
-    return market_body(market, words, state.matcher.seq(market.id), on_chain)
+    return AdminMarketBody(
+        **terms_of(server, market),
+        self_trade=SelfTrade(market.self_trade).name,
+        seq=server.state.matcher.seq(market.id),
+    )
 
 
 def describe_command(market: str, words: MarketText, now_ms: int) -> DescribeMarket:
@@ -259,12 +237,7 @@ def describe_command(market: str, words: MarketText, now_ms: int) -> DescribeMar
 
 
 def read_min_size(value: object) -> int:
-    """Read the minimum size of an order, in wei.
-
-    Raises:
-        InvalidAmountError: not an amount, 0, or above the largest size.
-        AmountTooLargeError: 2**256 or more.
-    """
+    """Read the minimum size of an order, in wei."""
     size = fields.amount("minSize", value)
     if not 1 <= size <= SIZE_MAX:
         detail = f"minSize must be from 1 to {SIZE_MAX} wei; got {size}"
@@ -273,11 +246,7 @@ def read_min_size(value: object) -> int:
 
 
 def token(path: str, value: object) -> str:
-    """Read a token id and return its decimal digits.
-
-    Raises:
-        InvalidFieldError: neither an integer nor decimal digits, or 2**256 or more.
-    """
+    """Read a token id, an integer or decimal digits, and return its decimal digits."""
     return str(fields.uint(path, value))
 
 
@@ -290,4 +259,3 @@ ROUTES: Final = (
     Route("admin_cancel_only_market", "POST", f"{_MARKET}/cancel-only", set_mode(Mode.CANCEL_ONLY)),
     Route("admin_resolve_market", "POST", f"{_MARKET}/resolve", resolve_market, reads_body=True),
 )
-"""The routes of operators for markets."""

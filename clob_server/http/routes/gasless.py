@@ -43,9 +43,8 @@ async def split(call: Request) -> Reply:
     body = call.object()
     user, amount, tokens = read_conversion(body)
     permit = read_permit(body.get("permit"))
-    return await run_operation(
-        call, user, SplitBody(user=user, amount=amount, permit=permit, **tokens)
-    )
+    split_body = SplitBody(user=user, amount=amount, permit=permit, **tokens)
+    return await run_operation(call, user, split_body)
 
 
 async def merge(call: Request) -> Reply:
@@ -106,24 +105,18 @@ def operation_body(state: OperationState) -> OperationBody:
     Raises:
         ApiError: UNKNOWN_OPERATION.
     """
+    more: dict[str, Any]
     if isinstance(state, OperationDone):
-        return OperationBody(
-            operation=state.id, kind=state.kind, status="done", answer=state.answer
-        )
-    if isinstance(state, OperationPending):
-        return OperationBody(
-            operation=state.id, kind=state.kind, status="pending", hashes=state.hashes
-        )
-    if not isinstance(state, OperationFailed):
+        more = {"status": "done", "answer": state.answer}
+    elif isinstance(state, OperationPending):
+        more = {"status": "pending", "hashes": state.hashes}
+    elif isinstance(state, OperationFailed):
+        status = "failed" if state.undone else "stuck"
+        more = {"status": status, "detail": state.detail, "hashes": state.hashes}
+    else:
         result_of(state)  # raises
         raise AssertionError
-    return OperationBody(
-        operation=state.id,
-        kind=state.kind,
-        status="failed" if state.undone else "stuck",
-        detail=state.detail,
-        hashes=state.hashes,
-    )
+    return OperationBody(operation=state.id, kind=state.kind, **more)
 
 
 # ----- reading -------------------------------------------------------------------------------
@@ -134,50 +127,26 @@ def read_conversion(body: Mapping[str, Any]) -> tuple[str, str, dict[str, str]]:
 
     Returns:
         The wallet, the amount in wei, and the condition and tokens by the names in both operations.
-
-    Raises:
-        RejectedError: the first invalid field.
     """
     user = fields.address("user", body.get("user"))
-    amount = str(read_amount(body.get("amount")))
-    return (
-        user,
-        amount,
-        {
-            "condition_id": read_word("conditionId", body.get("conditionId")),
-            "yes_token_id": str(fields.uint("yesTokenId", body.get("yesTokenId"))),
-            "no_token_id": str(fields.uint("noTokenId", body.get("noTokenId"))),
-        },
-    )
-
-
-def read_amount(value: object) -> int:
-    """Read an amount to convert.
-
-    Raises:
-        InvalidAmountError, AmountTooLargeError: not a positive amount below 2**256.
-    """
-    amount = fields.amount("amount", value)
+    amount = fields.amount("amount", body.get("amount"))
     if not amount:
         raise fields.at("amount", InvalidAmountError("amount must be at least 1 wei; got 0"))
-    return amount
+    tokens = {
+        "condition_id": read_word("conditionId", body.get("conditionId")),
+        "yes_token_id": str(fields.uint("yesTokenId", body.get("yesTokenId"))),
+        "no_token_id": str(fields.uint("noTokenId", body.get("noTokenId"))),
+    }
+    return user, str(amount), tokens
 
 
 def read_word(path: str, value: object) -> str:
-    """Read 32 bytes in hex and return them in lower case.
-
-    Raises:
-        InvalidFieldError: not 32 bytes in hex.
-    """
+    """Read 32 bytes in hex and return them in lower case."""
     return f"0x{fields.word(path, value).hex()}"
 
 
 def read_permit(value: object) -> Permit | None:
-    """Read a signed approval of collateral; None if absent or ``null``.
-
-    Raises:
-        ApiError, RejectedError: the first invalid field.
-    """
+    """Read a signed approval of collateral; None if absent or ``null``."""
     if value is None:
         return None
     if not isinstance(value, dict):
@@ -195,11 +164,7 @@ def read_permit(value: object) -> Permit | None:
 
 
 def read_key(call: Request) -> bytes | None:
-    """Read the idempotency key; None without the header.
-
-    Raises:
-        ApiError: INVALID_FIELD, not 1 to 255 visible ASCII characters.
-    """
+    """Read the idempotency key; None without the header."""
     value = call.headers.get(KEY_HEADER.lower().encode())
     if value is None or (0 < len(value) <= KEY_MAX and _VISIBLE.issuperset(value)):
         return value
@@ -214,4 +179,3 @@ ROUTES = (
     Route("gasless_faucet", "POST", "/api/gasless/faucet", faucet, reads_body=True),
     Route("gasless_operation", "GET", "/api/gasless/operations/{operationId}", operation),
 )
-"""The gasless routes."""

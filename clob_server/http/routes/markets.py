@@ -1,7 +1,7 @@
 """Routes of markets, their order books and their trades."""
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
 from clob import Market
@@ -22,11 +22,9 @@ if TYPE_CHECKING:
 TRADES: Final = 50
 """Default number of trades in a list."""
 TRADES_MAX: Final = 100
-"""Largest number a client may request."""
 PAGE: Final = 100
 """Default number of markets in a list."""
 PAGE_MAX: Final = 500
-"""Largest number a client may request."""
 PAGES_KEPT: Final = 8
 """First pages of a market's trades that are cached until the market changes."""
 
@@ -47,11 +45,7 @@ def orderbook(call: Request) -> Reply:
 
 
 def token_of(call: Request) -> str | None:
-    """Read ``tokenId`` of the query, decimal or hexadecimal; None if absent.
-
-    Raises:
-        ApiError: INVALID_FIELD, not a token id.
-    """
+    """Read ``tokenId`` of the query, decimal or hexadecimal; None if absent."""
     if not call.scope["query_string"]:
         return None
     value = call.query().get("tokenId")
@@ -120,11 +114,7 @@ def trades_page(
     ]
     headers: Headers = ()
     if len(rows) > limit:
-        query = {
-            "limit": limit,
-            "wrapped": "true" if wrapped else "false",
-            "tokenId": token,
-        }
+        query = {"limit": limit, "wrapped": "true" if wrapped else "false", "tokenId": token}
         path = f"/api/markets/{quote(market, safe='')}/trades"
         headers = next_page(path, query, rows[limit - 1].event.seq)
     return reply(TradesBody(trades=bodies) if wrapped else bodies, headers=headers)
@@ -135,15 +125,17 @@ def trades_page(
 
 async def list_markets(call: Request) -> Reply:
     """List the markets in the order in which they were created."""
+    return markets_page(call, "/api/markets", market_body)
+
+
+def markets_page(call: Request, path: str, body: Callable[[Server, Market], object]) -> Reply:
+    """Return a page of markets, with a link to the next one if there are more."""
     query = call.query()
     limit = read_number(query, "limit", PAGE, 1, PAGE_MAX)
     begin = read_number(query, "cursor", 0, 0, CURSOR_MAX)
-    markets = call.server.state.matcher.markets
-    end = begin + limit
-    more = len(markets) > end
-    headers = next_page("/api/markets", {"limit": limit}, end) if more else ()
-    bodies = [market_body(call.server, market) for market in markets[begin:end]]
-    return reply(bodies, headers=headers)
+    markets, end = call.server.state.matcher.markets, begin + limit
+    headers = next_page(path, {"limit": limit}, end) if len(markets) > end else ()
+    return reply([body(call.server, each) for each in markets[begin:end]], headers=headers)
 
 
 async def get_market(call: Request) -> Reply:
@@ -154,28 +146,27 @@ async def get_market(call: Request) -> Reply:
 
 def market_body(server: Server, market: Market) -> MarketBody:
     """Return the JSON of a market, with the best prices of its YES token."""
-    state = server.state
-    words = state.registry.words.get(market.id, MarketText())
-    best = state.matcher.depth(market.id, limit=1)
+    best = server.state.matcher.depth(market.id, limit=1)
     return MarketBody(
-        **market_terms(market, words),
-        **server.conditions.describe(market.id),
+        **terms_of(server, market),
         best_bid=best.bids[0].price if best.bids else None,
         best_ask=best.asks[0].price if best.asks else None,
-        last_update=state.changed_ms.get(market.id, 0),
+        last_update=server.state.changed_ms.get(market.id, 0),
         seq=best.seq,
     )
+
+
+def terms_of(server: Server, market: Market) -> dict[str, Any]:
+    """Return the fields of :class:`~clob_server.api.schemas.MarketTerms`."""
+    words = server.state.registry.words.get(market.id, MarketText())
+    return {**market_terms(market, words), **server.conditions.describe(market.id)}
 
 
 # ----- queries -------------------------------------------------------------------------------
 
 
 def read_switch(call: Request, name: str) -> bool:
-    """Read ``true`` or ``false`` in the query; absent is ``false``.
-
-    Raises:
-        ApiError: INVALID_FIELD, neither of them.
-    """
+    """Read ``true`` or ``false`` in the query; absent is ``false``."""
     value = call.query().get(name, "false")
     if value not in _SWITCH:
         raise wrong(name, "must be true or false", value)
@@ -188,4 +179,3 @@ ROUTES = (
     Route("get_orderbook", "GET", "/api/markets/{marketId}/orderbook", orderbook),
     Route("get_trades", "GET", "/api/markets/{marketId}/trades", trades),
 )
-"""The routes of markets."""

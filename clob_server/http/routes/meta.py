@@ -1,9 +1,11 @@
 """Routes about the server: information, health, metrics, documentation and web pages."""
 
 import hashlib
-from functools import cache
+from functools import cache, partial
 from importlib.resources import files
 from typing import Final
+
+import msgspec
 
 import clob
 from clob_server.api.problems import ApiError, Headers
@@ -13,11 +15,7 @@ from clob_server.core.lifecycle import Phase
 from clob_server.core.serialize import contracts_of
 from clob_server.http.server import Request, Route, Server
 
-NAME: Final = "clob"
-"""Name of the API."""
 DESCRIPTION: Final = "An order book for prediction markets: limit orders, matched by price and time"
-"""Description of the API."""
-
 PROMETHEUS: Final = b"text/plain; version=0.0.4; charset=utf-8"
 """Content type of the metrics."""
 PAGE_HEADERS: Final[Headers] = (
@@ -46,7 +44,7 @@ async def root(call: Request) -> Reply:
     here = base_url(call)
     return reply(
         RootBody(
-            name=NAME,
+            name="clob",
             version=clob.__version__,
             description=DESCRIPTION,
             documentation=f"{here}/docs",
@@ -67,15 +65,11 @@ def chain_of(server: Server) -> RootChain | None:
     link = server.chain
     if not link.is_configured:
         return None
-    contracts = contracts_of(link.addresses)
     return RootChain(
+        **msgspec.structs.asdict(contracts_of(link.addresses)),
         id=server.settings.chain_id,
         rpc_url=link.rpc_url or None,
         operator=link.operator,
-        stablecoin=contracts.stablecoin,
-        collateral=contracts.collateral,
-        conditional_tokens=contracts.conditional_tokens,
-        exchange=contracts.exchange,
         state=link.stage.value,
     )
 
@@ -140,37 +134,23 @@ async def metrics(call: Request) -> Reply:
     return Reply(call.server.metrics.page(), content_type=PROMETHEUS)
 
 
-async def openapi(call: Request) -> Reply:
+def openapi(call: Request) -> Reply:
     """Return the OpenAPI 3.1 document."""
     return documentation(call, call.server.openapi)
 
 
-async def asyncapi(call: Request) -> Reply:
+def asyncapi(call: Request) -> Reply:
     """Return the AsyncAPI 3.0 document of the WebSocket."""
     return documentation(call, web_bytes("asyncapi.json"))
 
 
-async def docs(call: Request) -> Reply:
-    """Return the interactive API documentation page."""
-    return page(call, "docs.html")
-
-
-async def admin_page(call: Request) -> Reply:
-    """Return the operator's dashboard, which uses the admin routes."""
-    return page(call, "admin.html")
-
-
-async def web_file(call: Request) -> Reply:
+def web_file(call: Request) -> Reply:
     """Return a script, a style or an icon of the pages."""
     return page(call, call.params["file"])
 
 
 def page(call: Request, name: str) -> Reply:
-    """Return a web page file, or 304 if the browser has it.
-
-    Raises:
-        ApiError: NOT_FOUND.
-    """
+    """Return a web page file, or 304 if the browser has it."""
     content = web_bytes(name)
     return with_tag(call, content, PAGE_HEADERS, KINDS[name.rpartition(".")[2]])
 
@@ -222,8 +202,7 @@ ROUTES = (
     Route("metrics", "GET", "/metrics", metrics),
     Route("openapi", "GET", "/openapi.json", openapi),
     Route("asyncapi", "GET", "/asyncapi.json", asyncapi),
-    Route("docs", "GET", "/docs", docs),
-    Route("admin_page", "GET", "/admin", admin_page),
+    Route("docs", "GET", "/docs", partial(page, name="docs.html")),
+    Route("admin_page", "GET", "/admin", partial(page, name="admin.html")),
     Route("web_file", "GET", "/web/{file}", web_file),
 )
-"""The routes about the server."""

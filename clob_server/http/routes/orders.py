@@ -1,5 +1,6 @@
 """Routes of orders: place, preview, look up, list, cancel; nonces and delegates."""
 
+from collections.abc import Callable
 from typing import Any, Final
 
 from clob import ClobError, RejectedError, SetNonce
@@ -11,7 +12,7 @@ from clob_server.api.schemas import DelegateBody, NonceBody
 from clob_server.core.commands import SetDelegate
 from clob_server.core.serialize import order_body
 from clob_server.http.pagination import CURSOR_MAX, next_page, read_number
-from clob_server.http.server import Request, Route
+from clob_server.http.server import Request, Response, Route
 from clob_server.orders.batch import Results
 from clob_server.orders.cancel import read_cancel
 from clob_server.orders.place import OrderPlacement
@@ -19,7 +20,6 @@ from clob_server.orders.place import OrderPlacement
 LIMIT: Final = 100
 """Default number of orders in a list."""
 LIMIT_MAX: Final = 500
-"""Largest number a client may request."""
 
 
 # ----- placing -------------------------------------------------------------------------------
@@ -107,18 +107,13 @@ async def set_nonce(call: Request) -> Reply:
     server = call.server
     signed = SignedSetNonce.from_json(call.object())
     verify(signed, server.domain)
+    maker, nonce = signed.maker, signed.nonce
     done = await server.sequencer.submit(
-        lambda now_ms: SetNonce(maker=signed.maker, nonce=signed.nonce, now_ms=now_ms)
+        lambda now_ms: SetNonce(maker=maker, nonce=nonce, now_ms=now_ms)
     )
     assert not isinstance(done.outcome, RejectedError)
-    return reply(
-        NonceBody(
-            success=True,
-            maker=signed.maker,
-            nonce=str(signed.nonce),
-            num_cancelled=len(done.outcome),
-        )
-    )
+    count = len(done.outcome)
+    return reply(NonceBody(success=True, maker=maker, nonce=str(nonce), num_cancelled=count))
 
 
 async def set_delegate(call: Request) -> Reply:
@@ -126,44 +121,25 @@ async def set_delegate(call: Request) -> Reply:
     server = call.server
     signed = SignedSetDelegate.from_json(call.object())
     verify(signed, server.domain)
-    await server.sequencer.submit(
-        lambda now_ms: SetDelegate(
-            maker=signed.maker,
-            delegate=signed.delegate,
-            allowed=signed.allowed,
-            nonce=str(signed.nonce),
-            now_ms=now_ms,
-        )
-    )
-    return reply(
-        DelegateBody(
-            success=True,
-            maker=signed.maker,
-            delegate=signed.delegate,
-            allowed=signed.allowed,
-            nonce=str(signed.nonce),
-        )
-    )
+    terms: dict[str, Any] = {
+        "maker": signed.maker,
+        "delegate": signed.delegate,
+        "allowed": signed.allowed,
+        "nonce": str(signed.nonce),
+    }
+    await server.sequencer.submit(lambda now_ms: SetDelegate(**terms, now_ms=now_ms))
+    return reply(DelegateBody(success=True, **terms))
+
+
+def create(name: str, path: str, handler: Callable[..., Response]) -> Route:
+    """Return the route of a method of :class:`~clob_server.orders.place.OrderPlacement`."""
+    return Route(name, "POST", path, handler, reads_body=True, part="placement")
 
 
 ROUTES = (
-    Route(
-        "create_order",
-        "POST",
-        "/api/orders",
-        OrderPlacement.create_signed,
-        reads_body=True,
-        part="placement",
-    ),
+    create("create_order", "/api/orders", OrderPlacement.create_signed),
     Route("list_orders", "GET", "/api/orders", list_orders),
-    Route(
-        "create_gasless_order",
-        "POST",
-        "/api/orders/gasless",
-        OrderPlacement.create_gasless,
-        reads_body=True,
-        part="placement",
-    ),
+    create("create_gasless_order", "/api/orders/gasless", OrderPlacement.create_gasless),
     Route("create_batch", "POST", "/api/orders/batch", create_batch, reads_body=True),
     Route("cancel_batch", "DELETE", "/api/orders/batch", cancel_batch, reads_body=True),
     Route("validate_order", "POST", "/api/orders/validate", validate_order, reads_body=True),

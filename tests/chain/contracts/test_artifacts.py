@@ -96,5 +96,5 @@ def test_sources_compile_to_the_same_bytes(installed, tmp_path):
     build = str(FOLDER.joinpath("build.mjs"))
     subprocess.run(["node", build, str(installed), str(tmp_path)], check=True)
     for name in NAMES:
-        again = tmp_path.joinpath(f"{name}.json").read_bytes()
-        assert again == FOLDER.joinpath(f"{name}.json").read_bytes(), name
+        second = tmp_path.joinpath(f"{name}.json").read_bytes()
+        assert second == FOLDER.joinpath(f"{name}.json").read_bytes(), name

@@ -178,8 +178,8 @@ def test_random_operations_conserve_all_balances(seed, market):
         elif kind == "merge":
             market.merge(user, draw.randint(0, min(tokens)))
         elif kind == "send":
-            place = draw.randrange(2)
-            market.send(user, other, market.ids[place], draw.randint(0, tokens[place]))
+            index = draw.randrange(2)
+            market.send(user, other, market.ids[index], draw.randint(0, tokens[index]))
         else:
             units = draw.randint(0, market.wealth(user) // 10**12)
             market.do(user, market.wrapped, UNWRAP, other, units * 10**12)

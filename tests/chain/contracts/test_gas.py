@@ -11,7 +11,7 @@ from clob_server.chain.eth import token_ids
 from clob_server.chain.eth.abi import encode
 from clob_server.chain.eth.accounts import OPERATOR, WALLETS
 from tests.chain.contracts import calls
-from tests.chain.people import Person
+from tests.chain.wallets import Wallet
 
 PAGE = Path(__file__).parents[3] / "docs" / "internals" / "contracts.md"
 BOSS, ALICE = OPERATOR.address, WALLETS[0].address
@@ -29,13 +29,13 @@ OPERATOR_CREATES = (
 
 def costs(node):
     """Run every operation twice and return the gas of each step of the second run."""
-    boss, alice = Person(node, OPERATOR.private_key), Person(node, WALLETS[0].private_key)
+    boss, alice = Wallet(node, OPERATOR.private_key), Wallet(node, WALLETS[0].private_key)
     dollar, wrapped = DEVELOPMENT.stablecoin, DEVELOPMENT.collateral
     tokens = DEVELOPMENT.conditional_tokens
     gas = {}
 
-    def do(name, person, to, function, *args):
-        receipt = person.send(to, function.encode(*args))
+    def do(name, wallet, to, function, *args):
+        receipt = wallet.send(to, function.encode(*args))
         gas[name] = int(receipt["gasUsed"], 16)
 
     for name, args in OPERATOR_CREATES:
@@ -91,5 +91,5 @@ def test_documented_totals_add_up():
         return sum(cost for name, cost in gas.items() if name.startswith(f"{kind}: "))
 
     sums = [f"{total(kind):,}" for kind in ("deploy", "split", "merge")]
-    said = "Deploying takes {} gas, a split {}, a merge {}.".format(*sums)
-    assert said in PAGE.read_text()
+    sentence = "Deploying takes {} gas, a split {}, a merge {}.".format(*sums)
+    assert sentence in PAGE.read_text()

@@ -82,13 +82,15 @@ def permit(evm, token, owner, spender, value, deadline=NOW_S + 60, **domain):
 def test_names_symbols_and_decimals(world):
     evm, addresses = world
     dollar, wrapped = addresses.stablecoin, addresses.collateral
-    assert [evm.ask(dollar, asked) for asked in (NAME, SYMBOL, DECIMALS, MINTER)] == [
+    assert [evm.ask(dollar, function) for function in (NAME, SYMBOL, DECIMALS, MINTER)] == [
         "Test Dollar",
         "tUSD",
         6,
         BOSS,
     ]
-    assert [evm.ask(wrapped, asked) for asked in (NAME, SYMBOL, DECIMALS, UNIT, STABLECOIN)] == [
+    assert [
+        evm.ask(wrapped, function) for function in (NAME, SYMBOL, DECIMALS, UNIT, STABLECOIN)
+    ] == [
         "Wrapped Test Dollar",
         "wtUSD",
         18,

@@ -32,10 +32,9 @@ class LocalChain:
 
     def post(self, body):
         """Send a body; return the decoded response."""
-        answered = answer(
-            self.chain, body if isinstance(body, bytes) else msgspec.json.encode(body)
-        )
-        return msgspec.json.decode(answered) if answered else None
+        content = body if isinstance(body, bytes) else msgspec.json.encode(body)
+        response = answer(self.chain, content)
+        return msgspec.json.decode(response) if response else None
 
     def ask(self, method, *params):
         """Send one request; return its result."""

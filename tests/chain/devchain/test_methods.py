@@ -11,7 +11,7 @@ from clob_server.chain.devchain.methods import METHODS
 from clob_server.chain.eth.accounts import ACCOUNTS, GENESIS_WEI
 from tests.chain.devchain.conftest import BEGIN_S
 from tests.chain.devchain.senders import FEE_WEI, LEGACY, TIP_WEI, Sender, creation_of
-from tests.chain.people import calldata
+from tests.chain.wallets import calldata
 
 PAGE = Path(__file__).parents[3] / "docs" / "internals" / "devchain.md"
 TRANSFER = f"0x{keccak(text='Transfer(address,address,uint256)').hex()}"
@@ -20,18 +20,18 @@ REVERTING = bytes.fromhex("5f5ffd")
 
 @pytest.fixture
 def dollar(rpc):
-    """A test dollar, of which account 3 has mint; its address and its owner."""
+    """The address of a test dollar, and the sender that deployed it."""
     sender = Sender()
-    hashed = rpc.ask("eth_sendRawTransaction", sender.sign(data=artifact("TestDollar").creation))
-    return rpc.ask("eth_getTransactionReceipt", hashed)["contractAddress"], sender
+    tx_hash = rpc.ask("eth_sendRawTransaction", sender.sign(data=artifact("TestDollar").creation))
+    return rpc.ask("eth_getTransactionReceipt", tx_hash)["contractAddress"], sender
 
 
 def mint(rpc, dollar, to, amount):
-    """Mint; return the receipt."""
-    place, sender = dollar
+    """Mint test dollars; return the receipt."""
+    contract, sender = dollar
     data = calldata("mint(address,uint256)", to, amount)
-    hashed = rpc.ask("eth_sendRawTransaction", sender.sign(place, data))
-    return rpc.ask("eth_getTransactionReceipt", hashed)
+    tx_hash = rpc.ask("eth_sendRawTransaction", sender.sign(contract, data))
+    return rpc.ask("eth_getTransactionReceipt", tx_hash)
 
 
 def padded(address):
@@ -102,7 +102,7 @@ def test_reverted_call_has_its_reason(rpc, dollar):
             "0x" + keccak(text="ERC20InsufficientBalance(address,uint256,uint256)")[:4].hex()
         )
     text = "08c379a0" + f"{32:064x}{5:064x}" + b"sorry".hex().ljust(64, "0")
-    # It copies the text from behind its own code to the memory, and reverts with it.
+    # Reverts with the data that follows its code.
     code = bytes.fromhex("6064600a5f3960645ffd") + bytes.fromhex(text)
     error = rpc.rejected("eth_call", {"data": f"0x{code.hex()}"})
     assert error["message"] == "execution reverted: sorry"
@@ -133,19 +133,19 @@ def test_logs_by_block_address_and_topics(rpc, dollar):
     for amount, person in enumerate(people, 1):
         mint(rpc, dollar, person, amount)
 
-    def found(**wanted):
-        logs = rpc.ask("eth_getLogs", {"fromBlock": "earliest", **wanted})
+    def amounts(**conditions):
+        logs = rpc.ask("eth_getLogs", {"fromBlock": "earliest", **conditions})
         return [int(log["data"], 16) for log in logs]
 
     to = [padded(person) for person in people]
-    assert found() == found(address=dollar[0]) == found(topics=[TRANSFER]) == [1, 2, 3]
-    assert found(topics=[None, None, to[1]]) == [2]
-    assert found(topics=[TRANSFER, None, [to[0], to[2]]]) == [1, 3]
-    assert found(topics=[[TRANSFER, to[0]], []]) == [1, 2, 3]
-    assert found(topics=[to[0]]) == found(address="0x" + "11" * 20) == []
-    assert found(topics=[None, None, None, None]) == [1, 2, 3]
-    assert found(fromBlock="0x3", toBlock="0x3") == [2]
-    assert found(fromBlock="0x99") == found(fromBlock="0x3", toBlock="0x2") == []
+    assert amounts() == amounts(address=dollar[0]) == amounts(topics=[TRANSFER]) == [1, 2, 3]
+    assert amounts(topics=[None, None, to[1]]) == [2]
+    assert amounts(topics=[TRANSFER, None, [to[0], to[2]]]) == [1, 3]
+    assert amounts(topics=[[TRANSFER, to[0]], []]) == [1, 2, 3]
+    assert amounts(topics=[to[0]]) == amounts(address="0x" + "11" * 20) == []
+    assert amounts(topics=[None, None, None, None]) == [1, 2, 3]
+    assert amounts(fromBlock="0x3", toBlock="0x3") == [2]
+    assert amounts(fromBlock="0x99") == amounts(fromBlock="0x3", toBlock="0x2") == []
     [log] = rpc.ask("eth_getLogs", {})
     assert log["blockNumber"] == "0x4"
     assert rpc.ask("eth_getLogs", {"blockHash": log["blockHash"]}) == [log]
@@ -181,7 +181,7 @@ def test_clock_of_the_chain(rpc):
 
     rpc.ask("evm_mine")
     rpc.ask("evm_mine")
-    assert newest_s() == BEGIN_S + 2  # the clock stands still, and blocks still follow each other
+    assert newest_s() == BEGIN_S + 2  # the clock stands still, but the time of blocks increases
     rpc.now_s += 100
     rpc.ask("evm_mine")
     assert newest_s() == BEGIN_S + 100

@@ -23,16 +23,16 @@ def payment(nonce, value=1, raise_percent=0):
 
 
 def paid(rpc):
-    """Say how much was paid."""
+    """Return the amount that was paid, in wei."""
     return int(rpc.ask("eth_getBalance", TO, "latest"), 16)
 
 
 def test_queued_transaction_is_mined_when_the_gap_closes(rpc):
     waiting = [rpc.ask("eth_sendRawTransaction", payment(nonce, 10**nonce)) for nonce in (3, 1)]
     assert rpc.ask("eth_blockNumber") == "0x0"
-    for hashed in waiting:
-        assert rpc.ask("eth_getTransactionByHash", hashed)["blockHash"] is None
-        assert rpc.ask("eth_getTransactionReceipt", hashed) is None
+    for tx_hash in waiting:
+        assert rpc.ask("eth_getTransactionByHash", tx_hash)["blockHash"] is None
+        assert rpc.ask("eth_getTransactionReceipt", tx_hash) is None
     assert rpc.ask("eth_getTransactionCount", ACCOUNTS[3].address, "pending") == "0x0"
     rpc.ask("eth_sendRawTransaction", payment(0))
     assert paid(rpc) == 11
@@ -45,10 +45,10 @@ def test_queued_transaction_is_mined_when_the_gap_closes(rpc):
 def test_queue_survives_a_restart(tmp_path):
     first = LocalChain(tmp_path)
     with closing(first.store):
-        hashed = first.ask("eth_sendRawTransaction", payment(1, 5))
+        tx_hash = first.ask("eth_sendRawTransaction", payment(1, 5))
     again = LocalChain(tmp_path)
     with closing(again.store):
-        assert again.ask("eth_getTransactionByHash", hashed)["nonce"] == "0x1"
+        assert again.ask("eth_getTransactionByHash", tx_hash)["nonce"] == "0x1"
         again.ask("eth_sendRawTransaction", payment(0))
         assert paid(again) == 6
 
@@ -57,7 +57,7 @@ def test_ready_transaction_is_mined_at_start_after_a_kill(tmp_path):
     first = LocalChain(tmp_path)
     with closing(first.store):
         first.ask("eth_sendRawTransaction", payment(1, 5))
-        first.chain._mine_queued = lambda sender: None  # as if it died right after the first one
+        first.chain._mine_queued = lambda sender: None  # like a kill right after the first one
         first.ask("eth_sendRawTransaction", payment(0))
         assert paid(first) == 1
     again = LocalChain(tmp_path)
@@ -82,7 +82,7 @@ def test_queue_length_is_limited(rpc):
         rpc.ask("eth_sendRawTransaction", payment(nonce))
     error = rpc.rejected("eth_sendRawTransaction", payment(QUEUE_MAX + 1))
     assert "too many queued transactions" in error["message"]
-    rpc.ask("eth_sendRawTransaction", payment(1, 7, 10))  # to take a place needs no new one
+    rpc.ask("eth_sendRawTransaction", payment(1, 7, 10))  # a replacement needs no free place
     rpc.ask("eth_sendRawTransaction", payment(0))
     assert paid(rpc) == QUEUE_MAX + 7
     assert rpc.ask("eth_blockNumber") == hex(QUEUE_MAX + 1)
@@ -90,10 +90,10 @@ def test_queue_length_is_limited(rpc):
 
 def test_unpayable_queued_transaction_is_dropped(rpc):
     half_wei = GENESIS_WEI // 2 + 1
-    hashed = rpc.ask("eth_sendRawTransaction", payment(1, half_wei))
+    tx_hash = rpc.ask("eth_sendRawTransaction", payment(1, half_wei))
     rpc.ask("eth_sendRawTransaction", payment(0, half_wei))
     assert paid(rpc) == half_wei
-    assert rpc.ask("eth_getTransactionByHash", hashed) is None
+    assert rpc.ask("eth_getTransactionByHash", tx_hash) is None
 
 
 @pytest.mark.parametrize("nonce", [1001, 2**63, 2**64 - 2])

@@ -21,7 +21,7 @@ ARGUMENTS = st.lists(
     st.sampled_from(sorted(VALUES)).flatmap(lambda kind: st.tuples(st.just(kind), VALUES[kind])),
     max_size=6,
 )
-HERE = "0x5FbDB2315678afecb367f032d93F642f64180aa3"
+ADDRESS = "0x5FbDB2315678afecb367f032d93F642f64180aa3"
 
 
 @given(ARGUMENTS)
@@ -30,12 +30,12 @@ def test_plain_types_equal_eth_abi(arguments):
     assert plainly(kinds, values) == codec(kinds, values) == encode(kinds, values)
 
 
-LEFT = [
+NOT_PLAIN = [
     ("uint8", 1),
     ("bool", True),
     ("string", "text"),
-    ("address", HERE.lower()),
-    ("address", HERE.replace("F", "f")),
+    ("address", ADDRESS.lower()),
+    ("address", ADDRESS.replace("F", "f")),
     ("address", bytes(20)),
     ("bytes32", b"short"),
     ("bytes", bytearray(b"\1")),
@@ -44,12 +44,12 @@ LEFT = [
 ]
 
 
-@pytest.mark.parametrize(("kind", "value"), LEFT, ids=str)
+@pytest.mark.parametrize(("kind", "value"), NOT_PLAIN, ids=str)
 def test_other_values_are_left_to_eth_abi(kind, value):
     assert plainly([kind], [value]) is None
 
 
-WRONG = [
+INVALID = [
     ("uint256", -1),
     ("uint256", 2**256),
     ("uint256", True),
@@ -63,7 +63,7 @@ WRONG = [
 ]
 
 
-@pytest.mark.parametrize(("kind", "value"), WRONG, ids=str)
+@pytest.mark.parametrize(("kind", "value"), INVALID, ids=str)
 def test_invalid_values_are_rejected(kind, value):
     with pytest.raises(AbiError):
         encode([kind], [value])

@@ -53,22 +53,22 @@ def test_default_exchange_is_the_first_contract_of_account_0():
 
 
 @pytest.fixture(scope="module")
-def of_the_evm():
+def py_evm_address():
     """Return py-evm's function for contract addresses."""
     module = pytest.importorskip("eth._utils.address", reason="py-evm is not installed")
     return module.generate_contract_address
 
 
 @given(sender=st.binary(min_size=20, max_size=20), nonce=st.integers(0, 2**64 - 2))
-def test_contract_addresses_equal_py_evm(of_the_evm, sender, nonce):
-    made = create_address("0x" + sender.hex(), nonce)
-    assert raw(made) == of_the_evm(sender, nonce)
+def test_contract_addresses_equal_py_evm(py_evm_address, sender, nonce):
+    created = create_address("0x" + sender.hex(), nonce)
+    assert raw(created) == py_evm_address(sender, nonce)
 
 
 @pytest.mark.parametrize("nonce", [0, 1, 0x7F, 0x80, 0xFF, 0x100, 2**64 - 2])
-def test_edge_case_nonces_equal_py_evm(of_the_evm, nonce):
-    made = create_address(OPERATOR.address, nonce)
-    assert raw(made) == of_the_evm(raw(OPERATOR.address), nonce)
+def test_edge_case_nonces_equal_py_evm(py_evm_address, nonce):
+    created = create_address(OPERATOR.address, nonce)
+    assert raw(created) == py_evm_address(raw(OPERATOR.address), nonce)
 
 
 def test_invalid_sender_or_nonce_is_rejected():
@@ -85,5 +85,5 @@ def test_contracts_are_at_the_development_addresses(evm):
 def test_another_operator_or_nonce_has_other_addresses(evm):
     user = WALLETS[0].address
     evm.send(user, user)
-    made = evm.deploy(user, "ConditionalTokens")
-    assert made == deployed_by(user, 1).conditional_tokens != DEVELOPMENT.conditional_tokens
+    created = evm.deploy(user, "ConditionalTokens")
+    assert created == deployed_by(user, 1).conditional_tokens != DEVELOPMENT.conditional_tokens

@@ -21,20 +21,20 @@ from clob_server.chain.eth.rpc import (
 )
 
 SECRET = "key-in-the-path"
-NONSENSE = {
+INVALID_RESPONSES = {
     "HTML": (200, b"<html></html>"),
-    "half an answer": (200, b'{"jsonrpc": "2.0", "id": 0, "res'),
+    "truncated JSON": (200, b'{"jsonrpc": "2.0", "id": 0, "res'),
     "not UTF-8": (200, b'"\xff"'),
     "a number": (200, b"17"),
     "null": (200, b"null"),
     "an empty list": (200, b"[]"),
-    "an answer to something else": (200, b'{"jsonrpc": "2.0", "id": 99, "result": 1}'),
+    "response to another request": (200, b'{"jsonrpc": "2.0", "id": 99, "result": 1}'),
     "neither result nor error": (200, b'{"jsonrpc": "2.0", "id": 0}'),
     "not found": (404, b"no such page"),
 }
 
 
-class Patient(ThreadingHTTPServer):
+class HttpServer(ThreadingHTTPServer):
     """A server with a long backlog; the default resets the sixth pending connection."""
 
     request_queue_size = 128
@@ -44,11 +44,11 @@ class Server:
     """An HTTP server with responses chosen by the test."""
 
     def __init__(self):
-        self.answer = lambda asked: (200, json.dumps(right(asked)).encode())
-        self.asked = []
+        self.answer = lambda request: (200, json.dumps(valid_response(request)).encode())
+        self.requests = []
         self.num_connections = 0
         self.hangs_up = False
-        self._server = Patient(("127.0.0.1", 0), handler_of(self))
+        self._server = HttpServer(("127.0.0.1", 0), handler_of(self))
         self._server.daemon_threads = True
         self.url = f"http://127.0.0.1:{self._server.server_port}/v3/{SECRET}?a=b"
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.01,))
@@ -60,14 +60,15 @@ class Server:
         self._thread.join()
 
 
-def right(asked):
+def valid_response(request):
     """Return a valid response; a batch in reverse order."""
-    if isinstance(asked, list):
-        return [right(each) for each in reversed(asked)]
-    if asked["method"] == "reject":
+    if isinstance(request, list):
+        return [valid_response(each) for each in reversed(request)]
+    if request["method"] == "reject":
         error = {"code": -32000, "message": "no", "data": "0x12"}
-        return {"jsonrpc": "2.0", "id": asked["id"], "error": error}
-    return {"jsonrpc": "2.0", "id": asked["id"], "result": [asked["method"], asked["params"]]}
+        return {"jsonrpc": "2.0", "id": request["id"], "error": error}
+    content = [request["method"], request["params"]]
+    return {"jsonrpc": "2.0", "id": request["id"], "result": content}
 
 
 def handler_of(server):
@@ -79,9 +80,9 @@ def handler_of(server):
             server.num_connections += 1
 
         def do_POST(self):
-            asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-            server.asked.append((self.path, self.headers, asked))
-            answer = server.answer(asked)
+            request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            server.requests.append((self.path, self.headers, request))
+            answer = server.answer(request)
             if answer is None:
                 self.close_connection = True
                 return
@@ -110,35 +111,37 @@ def is_near(request):
     return request.param
 
 
-def asking(server, is_near, work, timeout_s=5.0):
-    async def ask():
+def run(server, is_near, work, timeout_s=5.0):
+    """Run a coroutine function with a client and return its result."""
+
+    async def run_and_close():
         rpc = Rpc(server.url, timeout_s, is_near=is_near)
         try:
             return await work(rpc)
         finally:
             await rpc.close()
 
-    return asyncio.run(ask())
+    return asyncio.run(run_and_close())
 
 
 def test_request_returns_the_result(server, is_near):
-    found = asking(server, is_near, lambda rpc: rpc.ask("eth_call", {"to": "0x1"}, "latest"))
-    assert found == ["eth_call", [{"to": "0x1"}, "latest"]]
-    path, headers, asked = server.asked[0]
+    response = run(server, is_near, lambda rpc: rpc.ask("eth_call", {"to": "0x1"}, "latest"))
+    assert response == ["eth_call", [{"to": "0x1"}, "latest"]]
+    path, headers, request = server.requests[0]
     assert path == f"/v3/{SECRET}?a=b"
     assert headers["Content-Type"] == "application/json"
-    assert asked["jsonrpc"] == "2.0"
+    assert request["jsonrpc"] == "2.0"
 
 
 def test_json_rpc_error_is_raised_with_code_message_and_data(server, is_near):
     with pytest.raises(NodeRejectedError, match="no") as raised:
-        asking(server, is_near, lambda rpc: rpc.ask("reject"))
+        run(server, is_near, lambda rpc: rpc.ask("reject"))
     assert (raised.value.code, raised.value.message, raised.value.data) == (-32000, "no", "0x12")
 
 
 def test_batch_results_are_in_request_order(server, is_near):
-    questions = [("a", (1,)), ("reject", ()), ("b", (2,))]
-    first, rejected, last = asking(server, is_near, lambda rpc: rpc.batch(questions))
+    requests = [("a", (1,)), ("reject", ()), ("b", (2,))]
+    first, rejected, last = run(server, is_near, lambda rpc: rpc.batch(requests))
     assert (first, last) == (["a", [1]], ["b", [2]])
     with pytest.raises(NodeRejectedError):
         result(rejected)
@@ -147,40 +150,40 @@ def test_batch_results_are_in_request_order(server, is_near):
 def test_error_for_a_whole_batch_applies_to_each_request(server, is_near):
     error = {"code": -32600, "message": "no batches"}
     answer = json.dumps({"jsonrpc": "2.0", "id": None, "error": error}).encode()
-    server.answer = lambda asked: (200, answer)
-    replies = asking(server, is_near, lambda rpc: rpc.batch([("a", ()), ("b", ())]))
+    server.answer = lambda request: (200, answer)
+    replies = run(server, is_near, lambda rpc: rpc.batch([("a", ()), ("b", ())]))
     assert [reply.code for reply in replies] == [-32600, -32600]
 
 
-@pytest.mark.parametrize("name", NONSENSE)
+@pytest.mark.parametrize("name", INVALID_RESPONSES)
 def test_invalid_response_raises_an_error(server, is_near, name):
-    server.answer = lambda asked: NONSENSE[name]
+    server.answer = lambda request: INVALID_RESPONSES[name]
     with pytest.raises(NodeInvalidResponseError) as raised:
-        asking(server, is_near, lambda rpc: rpc.ask("a"))
+        run(server, is_near, lambda rpc: rpc.ask("a"))
     assert SECRET not in str(raised.value)
 
 
 @pytest.mark.parametrize("status", [429, 500, 502, 503])
 def test_http_error_status_is_unreachable(server, is_near, status):
-    server.answer = lambda asked: (status, b"{}")
+    server.answer = lambda request: (status, b"{}")
     with pytest.raises(NodeUnreachableError, match=str(status)) as raised:
-        asking(server, is_near, lambda rpc: rpc.ask("a"))
+        run(server, is_near, lambda rpc: rpc.ask("a"))
     assert SECRET not in str(raised.value)
 
 
 def test_closed_connection_is_unreachable(server, is_near):
-    server.answer = lambda asked: None
+    server.answer = lambda request: None
     with pytest.raises(NodeUnreachableError):
-        asking(server, is_near, lambda rpc: rpc.ask("a"))
+        run(server, is_near, lambda rpc: rpc.ask("a"))
     # httpx does not report whether the connection was new, so the request is repeated once.
-    assert len(server.asked) == (1 if is_near else 2)
+    assert len(server.requests) == (1 if is_near else 2)
 
 
 def test_timeout_is_unreachable(server, is_near):
     done = threading.Event()
-    server.answer = lambda asked: done.wait(10) and None
+    server.answer = lambda request: done.wait(10) and None
     with pytest.raises(NodeUnreachableError, match="in time"):
-        asking(server, is_near, lambda rpc: rpc.ask("a"), timeout_s=0.1)
+        run(server, is_near, lambda rpc: rpc.ask("a"), timeout_s=0.1)
     done.set()
 
 
@@ -204,7 +207,7 @@ def test_connection_is_reused(server, is_near):
         await rpc.ask("a")
         await rpc.ask("b")
 
-    asking(server, is_near, twice)
+    run(server, is_near, twice)
     assert server.num_connections == 1
 
 
@@ -216,14 +219,14 @@ def test_idle_connection_that_was_closed_is_replaced(server, is_near):
             assert await rpc.ask("a") == ["a", []]
             await asyncio.sleep(0.05 * (turn % 2))  # with and without noticing the close
 
-    asking(server, is_near, several)
+    run(server, is_near, several)
 
 
 def test_concurrent_requests(server, is_near):
     async def many(rpc):
         return await asyncio.gather(*(rpc.ask("a", each) for each in range(20)))
 
-    assert asking(server, is_near, many) == [["a", [each]] for each in range(20)]
+    assert run(server, is_near, many) == [["a", [each]] for each in range(20)]
 
 
 @pytest.mark.parametrize("url", ["", "localhost:8545", "ftp://localhost", "http://", "ws://a"])

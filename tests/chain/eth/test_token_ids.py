@@ -25,7 +25,7 @@ CONDITION = bytes(range(32))
 COLLATERAL = ACCOUNTS[0].address
 
 
-def agree(world, num, seed):
+def compare(world, num, seed):
     """Compare random conditions, outcome sets and tokens with the contract."""
     evm, addresses = world
     tokens = addresses.conditional_tokens
@@ -41,12 +41,12 @@ def agree(world, num, seed):
 
 
 def test_collections_and_tokens_equal_the_contract(world):
-    agree(world, NUM_SHORT, seed=1)
+    compare(world, NUM_SHORT, seed=1)
 
 
 @pytest.mark.long
 def test_thousands_of_collections_and_tokens_equal_the_contract(world):
-    agree(world, NUM_LONG, seed=2)
+    compare(world, NUM_LONG, seed=2)
 
 
 def test_both_parities_occur(world):
@@ -58,8 +58,10 @@ def test_both_parities_occur(world):
 def test_condition_ids_equal_the_contract(world, slots):
     evm, addresses = world
     question = token_ids.question_id(f"Is it {slots}?")
-    asked = evm.ask(addresses.conditional_tokens, CONDITION_ID, OPERATOR.address, question, slots)
-    assert token_ids.condition_id(OPERATOR.address, question, slots) == asked
+    condition = evm.ask(
+        addresses.conditional_tokens, CONDITION_ID, OPERATOR.address, question, slots
+    )
+    assert token_ids.condition_id(OPERATOR.address, question, slots) == condition
 
 
 def test_prepared_condition_has_the_computed_id(world):

@@ -14,7 +14,7 @@ from clob_server.orders.place import OrderPlacement
 from clob_server.service import Service
 from clob_server.settings import Settings
 from tests.chain.contracts.evm import NOW_S
-from tests.chain.exchange.venue import BOSS, BUY, FEES, KEYS, MAKERS, START, Venue
+from tests.chain.exchange.evm_market import BOSS, BUY, FEES, KEYS, MAKERS, START, EvmMarket
 
 BASE = bytes(range(1, 17))
 NAME = "rain"
@@ -33,14 +33,14 @@ ALLOWED = (
 )
 
 
-def allowing():
-    """Return a venue with the permissions of :data:`ALLOWED`."""
-    venue = Venue()
-    venue.do(ALICE, venue.exchange, SET_DELEGATE, BOB, True)
-    venue.do(CAROL, venue.exchange, SET_GASLESS, True)
-    venue.do(SAFE, venue.exchange, SET_PAYER, CAROL, True)
-    venue.do(CAROL, venue.exchange, SET_PAYEE, SAFE, True)
-    return venue
+def permissive_market():
+    """Return a market with the permissions of :data:`ALLOWED`."""
+    market = EvmMarket()
+    market.do(ALICE, market.exchange, SET_DELEGATE, BOB, True)
+    market.do(CAROL, market.exchange, SET_GASLESS, True)
+    market.do(SAFE, market.exchange, SET_PAYER, CAROL, True)
+    market.do(CAROL, market.exchange, SET_PAYEE, SAFE, True)
+    return market
 
 
 def placed(new, ids, number, now_ms):
@@ -53,13 +53,13 @@ class Comparison:
     """A server state and a contract that start with equal balances.
 
     Args:
-        venue: the contract.
+        market: the contracts and their makers.
         folder: data folder of the server.
         terms: changed terms of the market.
     """
 
-    def __init__(self, venue, folder="unused", **terms):
-        self.venue = venue
+    def __init__(self, market, folder="unused", **terms):
+        self.market = market
         self.now_ms = NOW_S * 1000
         self.service = Service(Settings(data_dir=str(folder)), lambda: self.now_ms)
         self.service.state = self.exchange = ServerState()
@@ -76,15 +76,15 @@ class Comparison:
             Permissions(self.exchange, self.service.domain),
             lambda: self.service.chain.operator,
         )
-        assert self.service.domain == venue.domain
+        assert self.service.domain == market.domain
         self.settling = self.exchange.registry.settling
-        wrapped, yes, no = venue.wrapped, str(venue.yes), str(venue.no)
-        market = Market(
+        wrapped, yes, no = market.wrapped, str(market.yes), str(market.no)
+        listed = Market(
             id=NAME, yes=yes, no=no, funds=Funds.ACCOUNTS, settles=True, collateral=wrapped,
             fee_wallet=FEES, **terms,
         )  # fmt: skip
         self.do(BeginSettlement, base=BASE)
-        self.do(AddMarket, market=market)
+        self.do(AddMarket, market=listed)
         for maker in (ALICE, BOB, CAROL, SAFE):
             for asset in (wrapped, yes, no):
                 self.do(SetBalance, wallet=maker, asset=asset, amount=START)
@@ -111,21 +111,21 @@ class Comparison:
     def signed(self, maker, side, maker_amount, taker_amount, *, token=None, **fields):
         """Return the body of a signed order."""
         signer = fields.pop("signer", maker)
-        self.venue.salt += 1
+        self.market.salt += 1
         order = SignedOrder(
             maker=maker,
             signer=signer,
             side=side,
             maker_amount=maker_amount,
             taker_amount=taker_amount,
-            token_id=self.venue.yes if token is None else token,
-            **{"salt": self.venue.salt, **fields},
+            token_id=self.market.yes if token is None else token,
+            **{"salt": self.market.salt, **fields},
         )
-        return sign(order, self.venue.domain, KEYS[signer]).to_json()
+        return sign(order, self.market.domain, KEYS[signer]).to_json()
 
     def unsigned(self, maker, side, price, size, *, token=None, wallet=None):
         """Return the body of an unsigned order."""
-        token_id = str(self.venue.yes if token is None else token)
+        token_id = str(self.market.yes if token is None else token)
         body = {"maker": maker, "tokenId": token_id, "side": int(side), "price": price}
         return body | {"size": str(size)} | ({} if wallet is None else {"smartWallet": wallet})
 
@@ -138,7 +138,7 @@ class Comparison:
             return []
         self.do(SendTrades, operation="one", trades=tuple(held.number for held in waiting))
         data = encode_settle_bodies([held.fill for held in waiting])
-        outcome = self.venue.evm.send(BOSS, self.venue.exchange, data)
+        outcome = self.market.evm.send(BOSS, self.market.exchange, data)
         assert outcome.reason == "", outcome.reason
         logs = outcome.logs
         done = {SETTLED.decode(log)[0] for log in logs if SETTLED.is_in(log)}
@@ -159,16 +159,18 @@ class Comparison:
 
     def accounts(self):
         """Return the engine's balances: collateral, YES, NO."""
-        assets = (self.venue.wrapped, str(self.venue.yes), str(self.venue.no))
+        assets = (self.market.wrapped, str(self.market.yes), str(self.market.no))
         balance = self.exchange.matcher.balance
         return {
-            who: tuple(balance(who, asset).balance for asset in assets)
-            for who in (ALICE, BOB, CAROL, SAFE, FEES)
+            address: tuple(balance(address, asset).balance for asset in assets)
+            for address in (ALICE, BOB, CAROL, SAFE, FEES)
         }
 
     def chain(self):
         """Return the same balances from the chain."""
-        return {who: self.venue.balances(who) for who in (ALICE, BOB, CAROL, SAFE, FEES)}
+        return {
+            address: self.market.balances(address) for address in (ALICE, BOB, CAROL, SAFE, FEES)
+        }
 
 
 def facts(fill):

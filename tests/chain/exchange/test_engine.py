@@ -17,10 +17,10 @@ from tests.chain.exchange.comparison import (
     CAROL,
     SAFE,
     Comparison,
-    allowing,
     amounts,
+    permissive_market,
 )
-from tests.chain.exchange.venue import BOSS, BUY, FEES, ONE, SELL, START
+from tests.chain.exchange.evm_market import BOSS, BUY, FEES, ONE, SELL, START
 
 EXAMPLES = 400 if os.environ.get("CLOB_LONG") else 5
 PRICES = {BUY: (1, 49, 50, 51, 60, 70, 98, 99), SELL: (1, 2, 30, 40, 49, 50, 51, 99)}
@@ -29,11 +29,11 @@ PRICES = {BUY: (1, 49, 50, 51, 60, 70, 98, 99), SELL: (1, 2, 30, 40, 49, 50, 51,
 
 @pytest.fixture(scope="module")
 def shared():
-    return allowing()
+    return permissive_market()
 
 
 @pytest.fixture
-def venue(shared):
+def market(shared):
     """The contract, reset after each test."""
     state = shared.evm.snapshot()
     yield shared
@@ -48,8 +48,8 @@ def whole(side, price, size):
 # ----- every kind of trade ---------------------------------------------------------------------
 
 
-def test_direct_trade_is_one_fill_with_both_signed_orders(venue):
-    comparison = Comparison(venue, incoming_fee_rate_bps=300, resting_fee_rate_bps=100)
+def test_direct_trade_is_one_fill_with_both_signed_orders(market):
+    comparison = Comparison(market, incoming_fee_rate_bps=300, resting_fee_rate_bps=100)
     ask = comparison.signed(ALICE, SELL, *whole(SELL, 55, 4 * ONE), salt="text", fee_rate_bps=40)
     bid = comparison.signed(BOB, BUY, *whole(BUY, 60, ONE), fee_rate_bps=200, signature_type=0)
     assert len(comparison.place(ask)) == 1
@@ -58,7 +58,7 @@ def test_direct_trade_is_one_fill_with_both_signed_orders(venue):
     [held] = comparison.settling.held.values()
     assert (held.number, held.market, held.traded_ms) == (1, "rain", comparison.now_ms)
     [half] = held.halves
-    assert (half.number, half.seq, half.token) == (1, trade.seq, str(venue.yes))
+    assert (half.number, half.seq, half.token) == (1, trade.seq, str(market.yes))
     assert (half.buyer, half.seller) == (BOB, ALICE)
     fill = held.fill
     assert int(fill.trade_id) == int.from_bytes(BASE) << 128 | 1
@@ -70,12 +70,14 @@ def test_direct_trade_is_one_fill_with_both_signed_orders(venue):
     assert comparison.accounts()[FEES] > (0, 0, 0)
 
 
-def test_mint_and_merge_trades_are_one_fill(venue):
-    comparison = Comparison(venue, complementary=True, lot_wei=100, resting_fee_rate_bps=100)
+def test_mint_and_merge_trades_are_one_fill(market):
+    comparison = Comparison(market, complementary=True, lot_wei=100, resting_fee_rate_bps=100)
     for number, side in ((1, BUY), (3, SELL)):
         price, other = (60, 45) if side is BUY else (55, 40)
-        given = whole(side, other, 4 * ONE)
-        comparison.place(comparison.signed(ALICE, side, *given, token=venue.no, fee_rate_bps=1000))
+        signed_amounts = whole(side, other, 4 * ONE)
+        comparison.place(
+            comparison.signed(ALICE, side, *signed_amounts, token=market.no, fee_rate_bps=1000)
+        )
         first, second = comparison.place(
             comparison.signed(BOB, side, *whole(side, price, 4 * ONE))
         )[:2]
@@ -83,17 +85,17 @@ def test_mint_and_merge_trades_are_one_fill(venue):
         assert held.number == number
         assert [half.number for half in held.halves] == [number, number + 1]
         assert [half.seq for half in held.halves] == [first.seq, second.seq]
-        assert [half.token for half in held.halves] == [str(venue.yes), str(venue.no)]
+        assert [half.token for half in held.halves] == [str(market.yes), str(market.no)]
         assert first.match_type is (MatchType.MINT if side is BUY else MatchType.MERGE)
         assert held.fill.price == second.price == other
-        assert held.fill.resting.token_id == str(venue.no)
+        assert held.fill.resting.token_id == str(market.no)
         comparison.settle_all()
         assert comparison.accounts() == comparison.chain()
 
 
 @pytest.mark.parametrize("side", [BUY, SELL])
-def test_smart_wallet_pays_and_is_paid_for_an_unsigned_order(venue, side):
-    comparison = Comparison(venue)
+def test_smart_wallet_pays_and_is_paid_for_an_unsigned_order(market, side):
+    comparison = Comparison(market)
     other = Side(1 - side)
     comparison.place(comparison.signed(ALICE, other, *whole(other, 40, 5 * ONE)))
     assert comparison.place(comparison.unsigned(CAROL, side, 40, 2 * ONE, wallet=SAFE))
@@ -109,8 +111,8 @@ def test_smart_wallet_pays_and_is_paid_for_an_unsigned_order(venue, side):
     assert comparison.chain()[CAROL][0] == before[CAROL][0]
 
 
-def test_unsigned_order_has_one_hash_in_all_fills(venue):
-    comparison = Comparison(venue)
+def test_unsigned_order_has_one_hash_in_all_fills(market):
+    comparison = Comparison(market)
     comparison.place(comparison.unsigned(CAROL, SELL, 40, 5 * ONE))
     for size in (ONE, 3 * ONE, ONE):
         comparison.place(comparison.signed(ALICE, BUY, *whole(BUY, 40, size)))
@@ -122,20 +124,20 @@ def test_unsigned_order_has_one_hash_in_all_fills(venue):
         salt=int(party.salt),
         maker=CAROL,
         signer=CAROL,
-        token_id=venue.yes,
+        token_id=market.yes,
         maker_amount=int(party.maker_amount),
         taker_amount=int(party.taker_amount),
         fee_rate_bps=1000,
         side=SELL,
     )
-    hashed = order_hash(unsigned, venue.domain)
-    found = venue.evm.call(BOSS, venue.exchange, USED.encode(hashed)).output
-    assert USED.decode(found) == (5 * ONE, 0, 0)
+    hashed = order_hash(unsigned, market.domain)
+    used = market.evm.call(BOSS, market.exchange, USED.encode(hashed)).output
+    assert USED.decode(used) == (5 * ONE, 0, 0)
 
 
-def test_buy_at_better_prices_stays_within_the_signed_amount(venue):
+def test_buy_at_better_prices_stays_within_the_signed_amount(market):
     """Each fill rounds down, so the total never exceeds the signed amount."""
-    comparison = Comparison(venue)
+    comparison = Comparison(market)
     for price in (30, 31, 33):
         comparison.place(comparison.signed(ALICE, SELL, *whole(SELL, price, 7 * ONE + 33)))
     size = 21 * ONE + 98
@@ -145,15 +147,15 @@ def test_buy_at_better_prices_stays_within_the_signed_amount(venue):
     assert comparison.accounts() == comparison.chain()
 
 
-def test_price_tolerance_does_not_apply_to_settling_markets(venue):
+def test_price_tolerance_does_not_apply_to_settling_markets(market):
     """An amount slightly above a cent counts as that cent off chain, and as the lower one here."""
-    comparison = Comparison(venue)
+    comparison = Comparison(market)
     size = 10 * ONE
     over = size * 50 // 100 - 1_000
     comparison.place(comparison.signed(ALICE, SELL, *whole(SELL, 50, size)))
     comparison.place(comparison.signed(BOB, BUY, over, size))
     assert not comparison.settling.held
-    (bid,) = comparison.exchange.matcher.depth("rain", str(venue.yes)).bids
+    (bid,) = comparison.exchange.matcher.depth("rain", str(market.yes)).bids
     assert bid.price == 49
 
 
@@ -161,7 +163,7 @@ def test_price_tolerance_does_not_apply_to_settling_markets(venue):
 
 
 @st.composite
-def wishes(draw):
+def drafts(draw):
     """Draw an order: maker, side, token, price, size, kind of signature."""
     side = draw(st.sampled_from((BUY, SELL)))
     price = draw(st.sampled_from(PRICES[side]))
@@ -182,27 +184,27 @@ def wishes(draw):
     }
 
 
-def body_of(comparison, wish, lot):
+def body_of(comparison, draft, lot):
     """Return the body of an order."""
-    venue, side = comparison.venue, wish["side"]
-    token = venue.yes if wish["token"] == "y" else venue.no
-    size = wish["size"] - wish["size"] % lot
-    if wish["how"] in ("unsigned", "wallet"):
-        wallet = SAFE if wish["how"] == "wallet" else None
-        return comparison.unsigned(CAROL, side, wish["price"], size, token=token, wallet=wallet)
-    maker, fields = wish["maker"], {}
-    if wish["how"] == "delegate":
+    market, side = comparison.market, draft["side"]
+    token = market.yes if draft["token"] == "y" else market.no
+    size = draft["size"] - draft["size"] % lot
+    if draft["how"] in ("unsigned", "wallet"):
+        wallet = SAFE if draft["how"] == "wallet" else None
+        return comparison.unsigned(CAROL, side, draft["price"], size, token=token, wallet=wallet)
+    maker, fields = draft["maker"], {}
+    if draft["how"] == "delegate":
         maker, fields = ALICE, {"signer": BOB}
-    collateral = max(size * wish["price"] // 100 + wish["off"], 1)
+    collateral = max(size * draft["price"] // 100 + draft["off"], 1)
     return comparison.signed(
         maker,
         side,
         *amounts(side, collateral, size),
         token=token,
-        fee_rate_bps=wish["fee"],
-        signature_type=wish["kind"],
-        expiration_s=wish["expires"],
-        taker=wish["taker"],
+        fee_rate_bps=draft["fee"],
+        signature_type=draft["kind"],
+        expiration_s=draft["expires"],
+        taker=draft["taker"],
         **fields,
     )
 
@@ -213,7 +215,7 @@ def body_of(comparison, wish, lot):
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(
-    orders=st.lists(wishes(), min_size=4, max_size=12),
+    orders=st.lists(drafts(), min_size=4, max_size=12),
     fees=st.tuples(*[st.sampled_from((0, 1, 150, 1000))] * 2),
     complementary=st.booleans(),
 )
@@ -230,9 +232,9 @@ def test_random_orders_move_equal_amounts_in_engine_and_contract(
             complementary=complementary,
             lot_wei=lot,
         )
-        for wish in orders:
-            outcome = comparison.place(body_of(comparison, wish, lot))
-            note(f"{wish}: {outcome}")
+        for draft in orders:
+            outcome = comparison.place(body_of(comparison, draft, lot))
+            note(f"{draft}: {outcome}")
             assert not isinstance(outcome, ClobError) or outcome.code in EXPECTED
         untouched = comparison.chain()
         assert set(untouched.values()) == {(START, START, START), (0, 0, 0)}

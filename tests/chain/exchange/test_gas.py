@@ -12,16 +12,11 @@ from clob_server.chain.contracts import artifact
 from clob_server.chain.eth import token_ids
 from clob_server.chain.eth.abi import encode
 from clob_server.chain.eth.accounts import ACCOUNTS, OPERATOR, create_address
-from clob_server.chain.eth.exchange_abi import (
-    REGISTER,
-    SETTLED,
-    Party,
-    SettlementFill,
-    encode_settle,
-)
+from clob_server.chain.eth.exchange_abi import REGISTER, SETTLED
 from tests.chain.contracts import calls
-from tests.chain.exchange.venue import CREATION_TYPES, creation_args
-from tests.chain.people import Person
+from tests.chain.exchange.evm_market import CREATION_TYPES, creation_args
+from tests.chain.signed_fills import Party, SettlementFill, encode_settle
+from tests.chain.wallets import Wallet
 
 PAGE = Path(__file__).parents[3] / "docs" / "internals" / "exchange.md"
 BOSS, OWNER = OPERATOR, ACCOUNTS[0]
@@ -38,7 +33,7 @@ class Market:
 
     def __init__(self, node):
         self.node = node
-        self.boss, self.owner = (Person(node, one.private_key) for one in (BOSS, OWNER))
+        self.boss, self.owner = (Wallet(node, one.private_key) for one in (BOSS, OWNER))
         self.gas = {}
         self.num_trades = 0
         dollar, wrapped = DEVELOPMENT.stablecoin, DEVELOPMENT.collateral
@@ -70,16 +65,16 @@ class Market:
 
     def maker(self, number):
         """Return a maker with ample funds who has approved the exchange."""
-        person = Person(self.node, f"0x{0xC10B << 64 | number:064x}")
-        self.boss.send(person.address, value=GIVEN_WEI)
+        wallet = Wallet(self.node, f"0x{0xC10B << 64 | number:064x}")
+        self.boss.send(wallet.address, value=GIVEN_WEI)
         wrapped, tokens = DEVELOPMENT.collateral, DEVELOPMENT.conditional_tokens
-        self.boss.send(wrapped, calls.TRANSFER.encode(person.address, 1_000 * SIZE))
+        self.boss.send(wrapped, calls.TRANSFER.encode(wallet.address, 1_000 * SIZE))
         for token in (YES, NO):
-            move = (BOSS.address, person.address, token, 1_000 * SIZE, b"")
+            move = (BOSS.address, wallet.address, token, 1_000 * SIZE, b"")
             self.boss.send(tokens, calls.SEND_TOKENS.encode(*move))
-        person.send(wrapped, calls.APPROVE.encode(EXCHANGE, calls.MAX))
-        person.send(tokens, calls.APPROVE_ALL.encode(EXCHANGE, True))
-        return person
+        wallet.send(wrapped, calls.APPROVE.encode(EXCHANGE, calls.MAX))
+        wallet.send(tokens, calls.APPROVE_ALL.encode(EXCHANGE, True))
+        return wallet
 
     def order(self, maker, side, token=YES):
         """Return a signed order for four times the size of a fill."""

@@ -6,24 +6,24 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clob_server.chain.eth.exchange_abi import encode_settle
 from tests.chain.contracts.calls import APPROVE, APPROVE_ALL, MAX, TRANSFER
-from tests.chain.exchange.venue import BOSS, BUY, MAKERS, ONE, SELL, START, Venue
-from tests.chain.people import BURNS, REVERTS
+from tests.chain.exchange.evm_market import BOSS, BUY, MAKERS, ONE, SELL, START, EvmMarket
+from tests.chain.signed_fills import encode_settle
+from tests.chain.wallets import BURNS, REVERTS
 
-PEOPLE = [maker.address for maker in MAKERS]
-ALICE, BOB, CAROL, DAVE = PEOPLE
+WALLETS = [maker.address for maker in MAKERS]
+ALICE, BOB, CAROL, DAVE = WALLETS
 BOMB = bytes.fromhex("620200005ffd")
 """Code of a wallet that reverts with 128 KiB of data."""
 
 
 @pytest.fixture(scope="module")
 def shared():
-    return Venue()
+    return EvmMarket()
 
 
 @pytest.fixture
-def venue(shared):
+def market(shared):
     """The exchange, reset after each test."""
     state = shared.evm.snapshot()
     yield shared
@@ -31,41 +31,41 @@ def venue(shared):
     shared.evm.revert(state)
 
 
-def good(venue, size=ONE):
+def good(market, size=ONE):
     """Return a valid fill."""
-    buy, sell = venue.order(ALICE, BUY, 50, size), venue.order(BOB, SELL, 50, size)
-    return venue.fill(buy, sell, 50, size)
+    buy, sell = market.order(ALICE, BUY, 50, size), market.order(BOB, SELL, 50, size)
+    return market.fill(buy, sell, 50, size)
 
 
 @pytest.mark.parametrize("code", [REVERTS, BURNS, BOMB], ids=["reverts", "burns", "bomb"])
-def test_fills_of_a_hostile_wallet_fail_alone(venue, code):
-    venue.evm.set_code(CAROL, code)
-    bad = venue.fill(venue.order(CAROL, BUY, 50, ONE), venue.order(BOB, SELL, 50, ONE), 50, ONE)
-    fills = [good(venue), *(bad_again(venue) for _ in range(3)), bad, good(venue)]
-    said = venue.settle(*fills)
-    assert [not reason for reason in said] == [True, False, False, False, False, True]
+def test_fills_of_a_hostile_wallet_fail_alone(market, code):
+    market.evm.set_code(CAROL, code)
+    bad = market.fill(market.order(CAROL, BUY, 50, ONE), market.order(BOB, SELL, 50, ONE), 50, ONE)
+    fills = [good(market), *(bad_again(market) for _ in range(3)), bad, good(market)]
+    results = market.settle(*fills)
+    assert [not reason for reason in results] == [True, False, False, False, False, True]
 
 
-def bad_again(venue):
+def bad_again(market):
     """Return another fill of the wallet with hostile code."""
-    return venue.fill(venue.order(CAROL, BUY, 50, ONE), venue.order(BOB, SELL, 50, ONE), 50, ONE)
+    return market.fill(market.order(CAROL, BUY, 50, ONE), market.order(BOB, SELL, 50, ONE), 50, ONE)
 
 
-def test_tokens_sold_twice_settle_once(venue):
-    sells = [venue.order(BOB, SELL, 50, START) for _ in range(2)]
-    fills = [venue.fill(venue.order(ALICE, BUY, 50, START), one, 50, START) for one in sells]
-    said = venue.settle(*fills)
-    assert said[0] == ""
-    assert said[1]
+def test_tokens_sold_twice_settle_once(market):
+    sells = [market.order(BOB, SELL, 50, START) for _ in range(2)]
+    fills = [market.fill(market.order(ALICE, BUY, 50, START), one, 50, START) for one in sells]
+    results = market.settle(*fills)
+    assert results[0] == ""
+    assert results[1]
 
 
-def test_too_little_gas_reverts_the_whole_transaction(venue):
-    fills = [good(venue) for _ in range(3)]
-    before = venue.all_balances()
-    outcome = venue.evm.send(BOSS, venue.exchange, encode_settle(fills), gas=800_000)
+def test_too_little_gas_reverts_the_whole_transaction(market):
+    fills = [good(market) for _ in range(3)]
+    before = market.all_balances()
+    outcome = market.evm.send(BOSS, market.exchange, encode_settle(fills), gas=800_000)
     assert outcome.reason.startswith("TooLittleGas(")
-    assert venue.changes(before) == {}
-    assert venue.settle(*fills) == ["", "", ""]
+    assert market.changes(before) == {}
+    assert market.settle(*fills) == ["", "", ""]
 
 
 # ----- random days ---------------------------------------------------------------------------
@@ -74,15 +74,15 @@ def test_too_little_gas_reverts_the_whole_transaction(venue):
 class Ledger:
     """Expected balances and approvals, computed independently of the chain."""
 
-    def __init__(self, venue):
-        self.venue = venue
-        self.cash = {who: held[0] for who, held in venue.all_balances().items()}
+    def __init__(self, market):
+        self.market = market
+        self.cash = {address: held[0] for address, held in market.all_balances().items()}
         self.tokens = {
-            token: {who: held[place] for who, held in venue.all_balances().items()}
-            for place, token in ((1, venue.yes), (2, venue.no))
+            token: {address: held[index] for address, held in market.all_balances().items()}
+            for index, token in ((1, market.yes), (2, market.no))
         }
-        self.allowed = dict.fromkeys(PEOPLE, MAX)
-        self.sells = dict.fromkeys(PEOPLE, True)
+        self.allowed = dict.fromkeys(WALLETS, MAX)
+        self.sells = dict.fromkeys(WALLETS, True)
 
     def settles(self, fill):
         """Return whether a fill with valid prices settles, and apply its transfers."""
@@ -115,7 +115,7 @@ class Ledger:
             self.allowed[maker] -= amount if self.allowed[maker] < MAX else 0
         left = sum(paid.values())
         buys = [order for order, _ in parties if order.side == BUY]
-        self.cash[self.venue.tokens] += size * (len(buys) - 1)
+        self.cash[self.market.tokens] += size * (len(buys) - 1)
         left -= size * (len(buys) - 1)
         for order, at in parties:
             tokens = self.tokens[order.token_id]
@@ -129,61 +129,61 @@ class Ledger:
 
     def check(self):
         """Compare with the chain, and check YES = NO = locked collateral."""
-        held = self.venue.all_balances()
-        assert {who: have[0] for who, have in held.items()} == self.cash
-        assert {who: have[1] for who, have in held.items()} == self.tokens[self.venue.yes]
-        assert {who: have[2] for who, have in held.items()} == self.tokens[self.venue.no]
-        yes, no = (sum(have[place] for have in held.values()) for place in (1, 2))
-        assert yes == no == held[self.venue.tokens][0]
+        held = self.market.all_balances()
+        assert {address: have[0] for address, have in held.items()} == self.cash
+        assert {address: have[1] for address, have in held.items()} == self.tokens[self.market.yes]
+        assert {address: have[2] for address, have in held.items()} == self.tokens[self.market.no]
+        yes, no = (sum(have[index] for have in held.values()) for index in (1, 2))
+        assert yes == no == held[self.market.tokens][0]
 
 
-def drawn(venue, rng):
+def random_fill(market, rng):
     """Return a fill of random orders, and whether its prices are valid."""
     kind = rng.choice(["direct", "direct", "mint", "merge"])
-    one, other = rng.sample(PEOPLE, 2)
+    one, other = rng.sample(WALLETS, 2)
     price, size = rng.randint(1, 99), 100 * rng.randint(1, 3 * 10**18)
     first = rng.choice([BUY, SELL]) if kind == "direct" else (BUY if kind == "mint" else SELL)
     second = first if kind != "direct" else (SELL if first is BUY else BUY)
-    mine, his = rng.sample([venue.yes, venue.no], 2)
-    token, at = (mine, price) if kind == "direct" else (his, 100 - price)
+    own_token, other_token = rng.sample([market.yes, market.no], 2)
+    token, at = (own_token, price) if kind == "direct" else (other_token, 100 - price)
     slack = rng.choice([-1, 0, 0, 0, 1, 5])
     limit = min(99, max(1, at + slack if second is BUY else at - slack))
     orders = (
-        venue.order(one, first, price, size, mine),
-        venue.order(other, second, limit, size, token),
+        market.order(one, first, price, size, own_token),
+        market.order(other, second, limit, size, token),
     )
-    return venue.fill(*orders, price, size), limit >= at if second is BUY else limit <= at
+    return market.fill(*orders, price, size), limit >= at if second is BUY else limit <= at
 
 
-def upset(venue, rng, ledger):
-    """Let a maker revoke an approval or transfer all its collateral away."""
-    who, kind = rng.choice(PEOPLE), rng.randrange(3)
+def act_hostile(market, rng, ledger):
+    """Revoke or change an approval of a random maker, or transfer its collateral away."""
+    address, kind = rng.choice(WALLETS), rng.randrange(3)
     if kind == 0:
-        ledger.allowed[who] = rng.choice([0, 100 * ONE, MAX])
-        venue.do(who, venue.wrapped, APPROVE, venue.exchange, ledger.allowed[who])
+        ledger.allowed[address] = rng.choice([0, 100 * ONE, MAX])
+        market.do(address, market.wrapped, APPROVE, market.exchange, ledger.allowed[address])
     elif kind == 1:
-        ledger.sells[who] = not ledger.sells[who]
-        venue.do(who, venue.tokens, APPROVE_ALL, venue.exchange, ledger.sells[who])
+        ledger.sells[address] = not ledger.sells[address]
+        market.do(address, market.tokens, APPROVE_ALL, market.exchange, ledger.sells[address])
     else:
-        amount, ledger.cash[who] = ledger.cash[who], 0
+        amount, ledger.cash[address] = ledger.cash[address], 0
         ledger.cash[BOSS] += amount
-        venue.do(who, venue.wrapped, TRANSFER, BOSS, amount)
+        market.do(address, market.wrapped, TRANSFER, BOSS, amount)
 
 
-def random_day(venue, seed, batches):
+def random_day(market, seed, batches):
     """Settle random batches; the ledger predicts the result of each fill."""
     rng = random.Random(seed)
-    state = venue.evm.snapshot()
-    ledger = Ledger(venue)
+    state = market.evm.snapshot()
+    ledger = Ledger(market)
     for _ in range(batches):
         if rng.random() < 0.4:
-            upset(venue, rng, ledger)
-        fills, are_right = zip(*(drawn(venue, rng) for _ in range(6)), strict=True)
+            act_hostile(market, rng, ledger)
+        fills, are_right = zip(*(random_fill(market, rng) for _ in range(6)), strict=True)
         pairs = zip(fills, are_right, strict=True)
-        foretold = [is_right and ledger.settles(fill) for fill, is_right in pairs]
-        assert [reason == "" for reason in venue.settle(*fills)] == foretold
+        expected = [is_right and ledger.settles(fill) for fill, is_right in pairs]
+        assert [reason == "" for reason in market.settle(*fills)] == expected
         ledger.check()
-    venue.evm.revert(state)
+    market.evm.revert(state)
 
 
 @settings(max_examples=5)

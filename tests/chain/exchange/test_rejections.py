@@ -6,19 +6,11 @@ import pytest
 from clob.signing import ZERO_ADDRESS, sign
 from clob_server.chain.contracts import artifact
 from clob_server.chain.eth.abi import Function
-from clob_server.chain.eth.exchange_abi import (
-    AUTHORISED,
-    CANCEL,
-    DELAY_S,
-    REGISTER,
-    Party,
-    encode_settle,
-    order_values,
-    signature_bytes,
-)
+from clob_server.chain.eth.exchange_abi import AUTHORISED, CANCEL, DELAY_S, REGISTER
 from tests.chain.contracts.calls import SEND_TOKENS
 from tests.chain.contracts.evm import NOW_S
-from tests.chain.exchange.venue import BOSS, BUY, KEYS, MAKERS, ONE, OWNER, SELL, Venue
+from tests.chain.exchange.evm_market import BOSS, BUY, KEYS, MAKERS, ONE, OWNER, SELL, EvmMarket
+from tests.chain.signed_fills import Party, encode_settle, order_values, signature_bytes
 
 ALICE, BOB, CAROL = (maker.address for maker in MAKERS[:3])
 SETTLE_ONE = Function(
@@ -49,11 +41,11 @@ OUT_OF_REACH = {
 
 @pytest.fixture(scope="module")
 def shared():
-    return Venue()
+    return EvmMarket()
 
 
 @pytest.fixture
-def venue(shared):
+def market(shared):
     """The exchange, reset after each test."""
     state = shared.evm.snapshot()
     yield shared
@@ -61,53 +53,53 @@ def venue(shared):
     shared.evm.revert(state)
 
 
-def rejected(venue, fill):
+def rejected(market, fill):
     """Settle a fill that must fail without moving anything; return the name of the error."""
-    before = venue.all_balances()
-    [reason] = venue.settle(fill)
+    before = market.all_balances()
+    [reason] = market.settle(fill)
     assert reason
-    assert venue.changes(before) == {}
+    assert market.changes(before) == {}
     return reason.partition("(")[0]
 
 
-def pair(venue, price=50, size=ONE, **fields):
+def pair(market, price=50, size=ONE, **fields):
     """Return a buy order with changed fields and a sell order that matches it."""
-    return venue.order(ALICE, BUY, price, size, **fields), venue.order(BOB, SELL, price, size)
+    return market.order(ALICE, BUY, price, size, **fields), market.order(BOB, SELL, price, size)
 
 
 # ----- table of rejections -------------------------------------------------------------------
 
 
-def expired(venue):
-    fill = venue.fill(*pair(venue, expiration_s=NOW_S), 50, ONE)
-    venue.at(NOW_S + DELAY_S + 1)
+def expired(market):
+    fill = market.fill(*pair(market, expiration_s=NOW_S), 50, ONE)
+    market.at(NOW_S + DELAY_S + 1)
     return fill
 
 
-def cancelled(venue):
-    buy, sell = pair(venue)
-    venue.do(ALICE, venue.exchange, CANCEL, order_values(buy))
-    venue.at(NOW_S + DELAY_S + 2)
-    return venue.fill(buy, sell, 50, ONE)
+def cancelled(market):
+    buy, sell = pair(market)
+    market.do(ALICE, market.exchange, CANCEL, order_values(buy))
+    market.at(NOW_S + DELAY_S + 2)
+    return market.fill(buy, sell, 50, ONE)
 
 
-def nonce_raised(venue):
-    venue.do(ALICE, venue.exchange, RAISE, 5)
-    venue.at(NOW_S + DELAY_S + 2)
-    return venue.fill(*pair(venue, nonce=4), 50, ONE)
+def nonce_raised(market):
+    market.do(ALICE, market.exchange, RAISE, 5)
+    market.at(NOW_S + DELAY_S + 2)
+    return market.fill(*pair(market, nonce=4), 50, ONE)
 
 
-def unsigned(venue):
-    buy, sell = pair(venue)
-    return venue.fill(msgspec.structs.replace(buy, signature=""), sell, 50, ONE)
+def unsigned(market):
+    buy, sell = pair(market)
+    return market.fill(msgspec.structs.replace(buy, signature=""), sell, 50, ONE)
 
 
 def changed(**fields):
     """Return a case with an order that was changed after signing."""
 
-    def case(venue):
-        buy, sell = pair(venue)
-        return venue.fill(msgspec.structs.replace(buy, **fields), sell, 50, ONE)
+    def case(market):
+        buy, sell = pair(market)
+        return market.fill(msgspec.structs.replace(buy, **fields), sell, 50, ONE)
 
     return case
 
@@ -115,10 +107,10 @@ def changed(**fields):
 def signature(spoil):
     """Return a case with a changed signature."""
 
-    def case(venue):
-        buy, sell = pair(venue)
+    def case(market):
+        buy, sell = pair(market)
         spoilt = f"0x{spoil(bytes.fromhex(buy.signature[2:])).hex()}"
-        return venue.fill(msgspec.structs.replace(buy, signature=spoilt), sell, 50, ONE)
+        return market.fill(msgspec.structs.replace(buy, signature=spoilt), sell, 50, ONE)
 
     return case
 
@@ -132,39 +124,39 @@ def mirrored(signed):
 def fields(**given):
     """Return a case with an order that was signed with these fields."""
 
-    def case(venue):
-        return venue.fill(*pair(venue, **given), 50, ONE)
+    def case(market):
+        return market.fill(*pair(market, **given), 50, ONE)
 
     return case
 
 
 CASES = {
     "PriceOutOfRange": [
-        lambda venue: venue.fill(*pair(venue), 0, ONE),
-        lambda venue: venue.fill(*pair(venue), 100, ONE),
+        lambda market: market.fill(*pair(market), 0, ONE),
+        lambda market: market.fill(*pair(market), 100, ONE),
     ],
-    "NothingToFill": [lambda venue: venue.fill(*pair(venue), 50, 0)],
+    "NothingToFill": [lambda market: market.fill(*pair(market), 50, 0)],
     "WrongPrice": [
-        lambda venue: venue.fill(*pair(venue), 51, ONE),
-        lambda venue: venue.fill(*pair(venue), 49, ONE),
+        lambda market: market.fill(*pair(market), 51, ONE),
+        lambda market: market.fill(*pair(market), 49, ONE),
     ],
-    "Overfilled": [lambda venue: venue.fill(*pair(venue), 50, ONE + 1)],
+    "Overfilled": [lambda market: market.fill(*pair(market), 50, ONE + 1)],
     "OrdersDoNotMeet": [
-        lambda venue: venue.fill(
-            venue.order(ALICE, BUY, 50, ONE), venue.order(BOB, BUY, 50, ONE), 50, ONE
+        lambda market: market.fill(
+            market.order(ALICE, BUY, 50, ONE), market.order(BOB, BUY, 50, ONE), 50, ONE
         ),
-        lambda venue: venue.fill(
-            venue.order(ALICE, BUY, 50, ONE), venue.order(BOB, SELL, 50, ONE, venue.no), 50, ONE
+        lambda market: market.fill(
+            market.order(ALICE, BUY, 50, ONE), market.order(BOB, SELL, 50, ONE, market.no), 50, ONE
         ),
     ],
     "NotComplementary": [
-        lambda venue: venue.fill(
-            venue.order(ALICE, BUY, 50, ONE), venue.order(BOB, BUY, 50, ONE, 7), 50, ONE
+        lambda market: market.fill(
+            market.order(ALICE, BUY, 50, ONE), market.order(BOB, BUY, 50, ONE, 7), 50, ONE
         )
     ],
     "SizeNotWhole": [
-        lambda venue: venue.fill(
-            venue.order(ALICE, BUY, 50, ONE), venue.order(BOB, BUY, 50, ONE, venue.no), 50, 101
+        lambda market: market.fill(
+            market.order(ALICE, BUY, 50, ONE), market.order(BOB, BUY, 50, ONE, market.no), 50, 101
         )
     ],
     "TakerNotSupported": [fields(taker=CAROL)],
@@ -172,9 +164,9 @@ CASES = {
     "Cancelled": [cancelled],
     "NonceTooLow": [nonce_raised],
     "FeeTooHigh": [
-        lambda venue: venue.fill(
-            Party(order=pair(venue, fee_rate_bps=10)[0], fee_rate_bps=11),
-            venue.order(BOB, SELL, 50, ONE),
+        lambda market: market.fill(
+            Party(order=pair(market, fee_rate_bps=10)[0], fee_rate_bps=11),
+            market.order(BOB, SELL, 50, ONE),
             50,
             ONE,
         )
@@ -202,10 +194,14 @@ CASES = {
     ],
     "NotDelegate": [fields(signer=CAROL)],
     "NotPayer": [
-        lambda venue: venue.fill(Party(order=pair(venue)[0], wallet=CAROL), pair(venue)[1], 50, ONE)
+        lambda market: market.fill(
+            Party(order=pair(market)[0], wallet=CAROL), pair(market)[1], 50, ONE
+        )
     ],
     "NotPayee": [
-        lambda venue: venue.fill(pair(venue)[0], Party(order=pair(venue)[1], wallet=CAROL), 50, ONE)
+        lambda market: market.fill(
+            pair(market)[0], Party(order=pair(market)[1], wallet=CAROL), 50, ONE
+        )
     ],
 }
 
@@ -213,85 +209,87 @@ CASES = {
 @pytest.mark.parametrize(
     ("name", "case"),
     [
-        pytest.param(name, case, id=f"{name}-{place}")
+        pytest.param(name, case, id=f"{name}-{index}")
         for name, cases in CASES.items()
-        for place, case in enumerate(cases)
+        for index, case in enumerate(cases)
     ],
 )
-def test_unauthorised_fill_is_rejected_and_moves_nothing(venue, name, case):
-    assert rejected(venue, case(venue)) == name
+def test_unauthorised_fill_is_rejected_and_moves_nothing(market, name, case):
+    assert rejected(market, case(market)) == name
 
 
-def test_unknown_side_is_rejected(venue):
-    order = venue.order(ALICE, BUY, 50, ONE)
-    odd = sign(msgspec.structs.replace(order, side=2), venue.domain, KEYS[ALICE])
-    fill = venue.fill(odd, venue.order(BOB, SELL, 50, ONE), 50, ONE)
-    assert rejected(venue, fill) == "WrongSide"
+def test_unknown_side_is_rejected(market):
+    order = market.order(ALICE, BUY, 50, ONE)
+    odd = sign(msgspec.structs.replace(order, side=2), market.domain, KEYS[ALICE])
+    fill = market.fill(odd, market.order(BOB, SELL, 50, ONE), 50, ONE)
+    assert rejected(market, fill) == "WrongSide"
 
 
 # ----- permissions of callers ----------------------------------------------------------------
 
 
-def test_only_the_operator_settles(venue):
-    fill = venue.fill(*pair(venue), 50, ONE)
-    outcome = venue.evm.send(ALICE, venue.exchange, encode_settle([fill]))
+def test_only_the_operator_settles(market):
+    fill = market.fill(*pair(market), 50, ONE)
+    outcome = market.evm.send(ALICE, market.exchange, encode_settle([fill]))
     assert outcome.reason == f"NotOperator(sender={ALICE})"
     values = encode_settle([fill])[4 + 3 * 32 :]
     inside = SETTLE_ONE.selector + (32).to_bytes(32) + values
     for sender in (ALICE, BOSS, OWNER):
-        outcome = venue.evm.send(sender, venue.exchange, inside)
+        outcome = market.evm.send(sender, market.exchange, inside)
         assert outcome.reason == f"NotOperator(sender={sender})"
 
 
-def test_number_of_fills_is_limited(venue):
-    fills = [venue.fill(*pair(venue, size=100), 50, 100) for _ in range(26)]
-    outcome = venue.evm.send(BOSS, venue.exchange, encode_settle(fills))
+def test_number_of_fills_is_limited(market):
+    fills = [market.fill(*pair(market, size=100), 50, 100) for _ in range(26)]
+    outcome = market.evm.send(BOSS, market.exchange, encode_settle(fills))
     assert outcome.reason == "TooManyFills(count=26, most=25)"
-    assert venue.settle(*fills[:25]) == [""] * 25
+    assert market.settle(*fills[:25]) == [""] * 25
 
 
-def test_owner_pauses_only_settlement(venue):
-    buy, sell = pair(venue)
-    assert venue.evm.rejection(BOSS, venue.exchange, PAUSE).startswith(
+def test_owner_pauses_only_settlement(market):
+    buy, sell = pair(market)
+    assert market.evm.rejection(BOSS, market.exchange, PAUSE).startswith(
         "OwnableUnauthorizedAccount("
     )
-    assert venue.evm.rejection(OWNER, venue.exchange, UNPAUSE) == "ExpectedPause()"
-    venue.do(OWNER, venue.exchange, PAUSE)
-    outcome = venue.evm.send(BOSS, venue.exchange, encode_settle([venue.fill(buy, sell, 50, ONE)]))
+    assert market.evm.rejection(OWNER, market.exchange, UNPAUSE) == "ExpectedPause()"
+    market.do(OWNER, market.exchange, PAUSE)
+    outcome = market.evm.send(
+        BOSS, market.exchange, encode_settle([market.fill(buy, sell, 50, ONE)])
+    )
     assert outcome.reason == "EnforcedPause()"
-    venue.do(ALICE, venue.exchange, INCREMENT)
-    venue.do(ALICE, venue.exchange, CANCEL, order_values(buy))
-    venue.do(OWNER, venue.exchange, UNPAUSE)
-    assert venue.settle(venue.fill(buy, sell, 50, ONE)) == [""]
+    market.do(ALICE, market.exchange, INCREMENT)
+    market.do(ALICE, market.exchange, CANCEL, order_values(buy))
+    market.do(OWNER, market.exchange, UNPAUSE)
+    assert market.settle(market.fill(buy, sell, 50, ONE)) == [""]
 
 
-def test_owner_sets_the_operator(venue):
-    fill = venue.fill(*pair(venue, taker=BOSS), 50, ONE)
-    reason = venue.evm.rejection(ALICE, venue.exchange, SET_OPERATOR, ALICE)
+def test_owner_sets_the_operator(market):
+    fill = market.fill(*pair(market, taker=BOSS), 50, ONE)
+    reason = market.evm.rejection(ALICE, market.exchange, SET_OPERATOR, ALICE)
     assert reason == f"OwnableUnauthorizedAccount(account={ALICE})"
-    venue.do(OWNER, venue.exchange, SET_OPERATOR, CAROL)
-    assert venue.settle(fill, sender=CAROL)[0].startswith("TakerNotSupported(")
-    assert venue.settle(venue.fill(*pair(venue, taker=CAROL), 50, ONE), sender=CAROL) == [""]
+    market.do(OWNER, market.exchange, SET_OPERATOR, CAROL)
+    assert market.settle(fill, sender=CAROL)[0].startswith("TakerNotSupported(")
+    assert market.settle(market.fill(*pair(market, taker=CAROL), 50, ONE), sender=CAROL) == [""]
 
 
-def test_direct_token_transfers_are_rejected(venue):
-    move = (ALICE, venue.exchange, venue.yes, ONE, b"")
-    reason = venue.evm.rejection(ALICE, venue.tokens, SEND_TOKENS, *move)
+def test_direct_token_transfers_are_rejected(market):
+    move = (ALICE, market.exchange, market.yes, ONE, b"")
+    reason = market.evm.rejection(ALICE, market.tokens, SEND_TOKENS, *move)
     assert reason == f"NotWanted(sender={ALICE})"
 
 
-def test_only_binary_conditions_are_registered(venue):
+def test_only_binary_conditions_are_registered(market):
     nothing = bytes(31) + b"\1"
-    reason = venue.evm.rejection(ALICE, venue.exchange, REGISTER, nothing)
+    reason = market.evm.rejection(ALICE, market.exchange, REGISTER, nothing)
     assert reason == f"NotBinary(conditionId=0x{nothing.hex()})"
 
 
-def test_only_the_maker_cancels_orders_and_raises_its_nonce(venue):
-    buy = venue.order(ALICE, BUY, 50, ONE)
-    reason = venue.evm.rejection(BOB, venue.exchange, CANCEL, order_values(buy))
+def test_only_the_maker_cancels_orders_and_raises_its_nonce(market):
+    buy = market.order(ALICE, BUY, 50, ONE)
+    reason = market.evm.rejection(BOB, market.exchange, CANCEL, order_values(buy))
     assert reason == f"NotMaker(sender={BOB}, maker={ALICE})"
     assert (
-        venue.evm.rejection(BOB, venue.exchange, RAISE, 0) == "NonceNotRaised(nonce=0, present=0)"
+        market.evm.rejection(BOB, market.exchange, RAISE, 0) == "NonceNotRaised(nonce=0, present=0)"
     )
 
 
@@ -306,8 +304,8 @@ def test_every_error_is_raised_here_or_unreachable():
     assert not raised & OUT_OF_REACH
 
 
-def test_signature_is_checked_without_settling(venue):
-    buy = venue.order(ALICE, BUY, 50, ONE)
-    found = venue.evm.ask(venue.exchange, AUTHORISED, order_values(buy), signature_bytes(buy))
-    assert found == venue.order_hash(buy)
+def test_signature_is_checked_without_settling(market):
+    buy = market.order(ALICE, BUY, 50, ONE)
+    result = market.evm.ask(market.exchange, AUTHORISED, order_values(buy), signature_bytes(buy))
+    assert result == market.order_hash(buy)
     assert buy.taker == ZERO_ADDRESS

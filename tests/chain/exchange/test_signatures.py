@@ -12,9 +12,9 @@ from clob.errors import ClobError
 from clob.signing import Domain, SignedOrder, order_hash, personal_hash, secp, sign, verify
 from clob_server.chain.contracts import artifact
 from clob_server.chain.eth.abi import revert_reason
-from clob_server.chain.eth.exchange_abi import AUTHORISED, HASH_ORDER, order_values, signature_bytes
+from clob_server.chain.eth.exchange_abi import AUTHORISED, HASH_ORDER
 from tests.chain.contracts.evm import CHAIN_ID, Evm
-from tests.chain.exchange.venue import (
+from tests.chain.exchange.evm_market import (
     BUY,
     CREATION_TYPES,
     KEYS,
@@ -24,6 +24,7 @@ from tests.chain.exchange.venue import (
     SELL,
     creation_args,
 )
+from tests.chain.signed_fills import order_values, signature_bytes
 from tests.signing.helpers import domain_of
 from tests.signings import vectors
 
@@ -73,8 +74,8 @@ def judge():
 
 def order(**fields):
     """Return an unsigned order of Alice."""
-    given = {"side": BUY, "price": 50, "size": ONE, "maker": ALICE, "token_id": 7, "salt": 1}
-    return SignedOrder.from_price_size(**{**given, **fields})
+    defaults = {"side": BUY, "price": 50, "size": ONE, "maker": ALICE, "token_id": 7, "salt": 1}
+    return SignedOrder.from_price_size(**{**defaults, **fields})
 
 
 def with_signature(one, signature):

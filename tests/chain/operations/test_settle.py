@@ -10,8 +10,8 @@ from clob_server.chain.eth.exchange_abi import FILL_GAS, FILLS_MAX, encode_settl
 from clob_server.chain.messages import OperationFailed, OperationRejected
 from clob_server.chain.operation_bodies import SettleBody
 from clob_server.chain.operations.settle import gas_limit
+from tests.chain.chains import Chain, answer_of
 from tests.chain.nodes import KINDS, running, start_anvil, start_node
-from tests.chain.people import REVERTS, UNIT, Person, read, receipt_of
 from tests.chain.settlements import (
     EXCHANGE,
     INVALID,
@@ -20,31 +20,31 @@ from tests.chain.settlements import (
     outcomes,
     settle,
 )
-from tests.chain.worlds import World, answer_of
+from tests.chain.wallets import REVERTS, UNIT, Wallet, read, receipt_of
 
 GAS_CAP = 2**24
 """Maximum gas of a transaction since Osaka (EIP-7825)."""
 
 
 @pytest.fixture(scope="module", params=KINDS)
-def world(request, tmp_path_factory):
+def chain(request, tmp_path_factory):
     folder = tmp_path_factory.mktemp("settle")
     with running(start_node(request.param, folder / "devchain")) as node:
-        world = World(node, folder / "chain")
-        yield world
-        world.check_conserved()
-        assert world.ledger.collateral(EXCHANGE) == 0
+        chain = Chain(node, folder / "chain")
+        yield chain
+        chain.check_conserved()
+        assert chain.ledger.collateral(EXCHANGE) == 0
 
 
 @pytest.fixture(scope="module")
-def worker(world):
-    with world.worker() as worker:
+def worker(chain):
+    with chain.worker() as worker:
         yield worker
 
 
 @pytest.fixture(scope="module")
-def market(world, worker):
-    return Makers(world, worker)
+def market(chain, worker):
+    return Makers(chain, worker)
 
 
 @pytest.fixture(scope="module")
@@ -53,139 +53,139 @@ def pair(market):
     return market.maker(), market.maker()
 
 
-def held(world, market, *people):
+def held(chain, market, *users):
     """Return collateral and both tokens of users."""
-    holdings = world.holdings(people, market.condition)
-    return [holdings[one.address] for one in people]
+    holdings = chain.holdings(users, market.condition)
+    return [holdings[one.address] for one in users]
 
 
 # ----- settled and failed fills --------------------------------------------------------------
 
 
-def test_direct_mint_and_merge_trades_settle_in_one_transaction(world, worker, market, pair):
+def test_direct_mint_and_merge_trades_settle_in_one_transaction(chain, worker, market, pair):
     one, other = pair
     fills = [market.trade(one, other), market.mint(one, other), market.merge(one, other)]
-    before, num_sent = held(world, market, one, other), world.num_sent()
-    hashed = settle(world, worker, *fills)
-    assert world.num_sent() == num_sent + 1
-    assert outcomes(world, hashed, fills) == ["Settled"] * 3
+    before, num_sent = held(chain, market, one, other), chain.num_sent()
+    hashed = settle(chain, worker, *fills)
+    assert chain.num_sent() == num_sent + 1
+    assert outcomes(chain, hashed, fills) == ["Settled"] * 3
     cents = UNIT // 100
     changes = [(-40 - 40 + 40, 100 + 100 - 100, 0), (40 - 60 + 60, -100, 100 - 100)]
-    assert held(world, market, one, other) == [
+    assert held(chain, market, one, other) == [
         tuple(old + more * cents for old, more in zip(had, change, strict=True))
         for had, change in zip(before, changes, strict=True)
     ]
-    assert failure_causes(world, hashed, fills) == [None] * 3
+    assert failure_causes(chain, hashed, fills) == [None] * 3
 
 
 # ----- idempotency, concurrency and gas ------------------------------------------------------
 
 
-def test_settled_trade_is_not_settled_again(world, worker, market, pair):
+def test_settled_trade_is_not_settled_again(chain, worker, market, pair):
     one, other = pair
     fills = [market.trade(one, other), market.trade(one, other)]
-    settle(world, worker, fills[0])
-    before = held(world, market, one, other)
-    hashed = settle(world, worker, *fills)
-    assert outcomes(world, hashed, fills) == ["SettledBefore", "Settled"]
-    again = settle(world, worker, *fills)
-    assert outcomes(world, again, fills) == ["SettledBefore"] * 2
+    settle(chain, worker, fills[0])
+    before = held(chain, market, one, other)
+    hashed = settle(chain, worker, *fills)
+    assert outcomes(chain, hashed, fills) == ["SettledBefore", "Settled"]
+    repeated = settle(chain, worker, *fills)
+    assert outcomes(chain, repeated, fills) == ["SettledBefore"] * 2
     need = 40 * UNIT // 100
-    assert held(world, market, one, other) == [
+    assert held(chain, market, one, other) == [
         (before[0][0] - need, before[0][1] + UNIT, before[0][2]),
         (before[1][0] + need, before[1][1] - UNIT, before[1][2]),
     ]
 
 
-def test_repeated_operation_settles_once(world, worker, market, pair):
-    body, name = SettleBody(fills=[market.trade(*pair)]), next(world.names)
-    num_sent = world.num_sent()
+def test_repeated_operation_settles_once(chain, worker, market, pair):
+    body, name = SettleBody(fills=[market.trade(*pair)]), next(chain.names)
+    num_sent = chain.num_sent()
     first = worker.do(name, body)
     assert worker.do(name, body) == first
-    assert world.num_sent() == num_sent + 1
+    assert chain.num_sent() == num_sent + 1
 
 
-def test_concurrent_settlements(world, worker, market, pair):
+def test_concurrent_settlements(chain, worker, market, pair):
     one, other = pair
     batches = [[market.trade(one, other) for _ in range(3)] for _ in range(4)]
-    named = [(next(world.names), SettleBody(fills=fills)) for fills in batches]
+    named = [(next(chain.names), SettleBody(fills=fills)) for fills in batches]
     since = [worker.start(name, body) for name, body in named]
     ends = [worker.end(name, first) for (name, _), first in zip(named, since, strict=True)]
     for end, fills in zip(ends, batches, strict=True):
-        assert outcomes(world, answer_of(end)["settleTx"], fills) == ["Settled"] * 3
+        assert outcomes(chain, answer_of(end)["settleTx"], fills) == ["Settled"] * 3
 
 
-def test_gas_burning_fills_leave_enough_gas_for_the_last_fill(world, worker, market, pair):
+def test_gas_burning_fills_leave_enough_gas_for_the_last_fill(chain, worker, market, pair):
     one, other = pair
     burner = market.maker()
     burner.set_code(INVALID)
     fills = [market.trade(burner, other) for _ in range(FILLS_MAX - 1)] + [market.trade(one, other)]
-    hashed = settle(world, worker, *fills)
-    assert outcomes(world, hashed, fills) == ["SettleFailed"] * (FILLS_MAX - 1) + ["Settled"]
-    allowed = int(world.node.ask("eth_getTransactionByHash", hashed)["gas"], 16)
+    hashed = settle(chain, worker, *fills)
+    assert outcomes(chain, hashed, fills) == ["SettleFailed"] * (FILLS_MAX - 1) + ["Settled"]
+    allowed = int(chain.node.ask("eth_getTransactionByHash", hashed)["gas"], 16)
     assert allowed == gas_limit(FILLS_MAX, encode_settle_bodies(fills)) < GAS_CAP
-    used = int(receipt_of(world.node, hashed)["gasUsed"], 16)
+    used = int(receipt_of(chain.node, hashed)["gasUsed"], 16)
     assert (FILLS_MAX - 1) * FILL_GAS < used < allowed - 400_000
 
 
 @pytest.mark.parametrize("count", [1, 2])
-def test_settlement_gas_limit_exceeds_the_estimate(world, worker, market, pair, count):
+def test_settlement_gas_limit_exceeds_the_estimate(chain, worker, market, pair, count):
     data = encode_settle_bodies([market.trade(*pair) for _ in range(count)])
-    transaction = {"from": world.operator, "to": EXCHANGE, "data": f"0x{data.hex()}"}
-    estimate = int(world.node.ask("eth_estimateGas", transaction), 16)
+    transaction = {"from": chain.operator, "to": EXCHANGE, "data": f"0x{data.hex()}"}
+    estimate = int(chain.node.ask("eth_estimateGas", transaction), 16)
     assert FILL_GAS < estimate < gas_limit(count, data) - 15_000
 
 
-def test_limits_equal_those_of_the_contract(world):
-    assert read(world.node, EXCHANGE, "FILL_GAS()") == FILL_GAS
-    assert read(world.node, EXCHANGE, "FILLS_MAX()") == FILLS_MAX
+def test_limits_equal_those_of_the_contract(chain):
+    assert read(chain.node, EXCHANGE, "FILL_GAS()") == FILL_GAS
+    assert read(chain.node, EXCHANGE, "FILLS_MAX()") == FILLS_MAX
 
 
 # ----- rejected batches ----------------------------------------------------------------------
 
 
-def rejected(world, worker, fills):
+def rejected(chain, worker, fills):
     """Run a settlement that must be rejected without a transaction."""
-    num_sent = world.num_sent()
-    result = worker.do(next(world.names), SettleBody(fills=fills))
+    num_sent = chain.num_sent()
+    result = worker.do(next(chain.names), SettleBody(fills=fills))
     assert type(result) is OperationRejected, result
-    assert world.num_sent() == num_sent
+    assert chain.num_sent() == num_sent
     return result.code, result.detail
 
 
-def test_invalid_batches_are_rejected(world, worker, market, pair):
+def test_invalid_batches_are_rejected(chain, worker, market, pair):
     fill = market.trade(*pair)
-    code, detail = rejected(world, worker, [fill] * (FILLS_MAX + 1))
+    code, detail = rejected(chain, worker, [fill] * (FILLS_MAX + 1))
     assert (code, detail) == ("INVALID_COMMAND", "a settlement must have 1 to 25 trades; got 26")
-    assert rejected(world, worker, [])[0] == "INVALID_COMMAND"
+    assert rejected(chain, worker, [])[0] == "INVALID_COMMAND"
     for wrong in ({"trade_id": str(2**256)}, {"size": "a lot"}):
-        code, detail = rejected(world, worker, [fill, replace(fill, **wrong)])
+        code, detail = rejected(chain, worker, [fill, replace(fill, **wrong)])
         assert code == "INVALID_COMMAND"
         assert detail.startswith("a trade cannot be encoded: ")
 
 
-def test_settlement_without_an_exchange_is_rejected(world, market, pair, tmp_path):
-    with World(world.node, tmp_path / "chain").starting(exchange="", deploy=False) as worker:
+def test_settlement_without_an_exchange_is_rejected(chain, market, pair, tmp_path):
+    with Chain(chain.node, tmp_path / "chain").starting(exchange="", deploy=False) as worker:
         assert worker.ready().addresses.exchange == ""
-        code, detail = rejected(world, worker, [market.trade(*pair)])
+        code, detail = rejected(chain, worker, [market.trade(*pair)])
     assert (code, detail) == ("CHAIN_UNAVAILABLE", "there is no exchange contract on this chain")
 
 
-def test_paused_exchange_rejects_settlements_until_unpaused(world, worker, market, pair):
-    owner = Person(world.node, OPERATOR.private_key)
+def test_paused_exchange_rejects_settlements_until_unpaused(chain, worker, market, pair):
+    owner = Wallet(chain.node, OPERATOR.private_key)
     fill = market.trade(*pair)
     owner.call(EXCHANGE, "pause()")
-    code, detail = rejected(world, worker, [fill])
+    code, detail = rejected(chain, worker, [fill])
     assert (code, detail) == ("CHAIN_UNAVAILABLE", f"the exchange {EXCHANGE} is paused")
     owner.call(EXCHANGE, "unpause()")
-    assert outcomes(world, settle(world, worker, fill), [fill]) == ["Settled"]
+    assert outcomes(chain, settle(chain, worker, fill), [fill]) == ["Settled"]
 
 
 @pytest.fixture
 def alone(tmp_path):
     """An anvil for one test."""
     with running(start_anvil()) as node:
-        yield World(node, tmp_path / "chain")
+        yield Chain(node, tmp_path / "chain")
 
 
 def test_reverted_transaction_fails_and_changes_nothing(alone):
@@ -231,25 +231,25 @@ def test_settlement_is_repeated_after_a_reorganisation(alone):
 
 def test_batch_above_the_block_gas_limit_is_rejected(tmp_path):
     with running(start_anvil("--gas-limit", "10000000")) as node:
-        world = World(node, tmp_path / "chain")
-        with world.worker() as worker:
-            market = Makers(world, worker)
+        chain = Chain(node, tmp_path / "chain")
+        with chain.worker() as worker:
+            market = Makers(chain, worker)
             one, other = market.maker(), market.maker()
             fills = [market.trade(one, other) for _ in range(20)]
-            code, detail = rejected(world, worker, fills)
+            code, detail = rejected(chain, worker, fills)
             assert code == "CHAIN_UNAVAILABLE"
             assert detail == (
                 f"20 trades need up to {gas_limit(20, encode_settle_bodies(fills))} gas; "
                 "the block gas limit is 10000000"
             )
-            assert outcomes(world, settle(world, worker, *fills[:10]), fills[:10])
+            assert outcomes(chain, settle(chain, worker, *fills[:10]), fills[:10])
 
 
 def test_operator_without_gas_for_the_maximum_rejects_the_batch(tmp_path):
     with running(start_anvil()) as node:
-        world = World(node, tmp_path / "chain")
-        with world.worker() as worker:
-            market = Makers(world, worker)
+        chain = Chain(node, tmp_path / "chain")
+        with chain.worker() as worker:
+            market = Makers(chain, worker)
             fills = [market.trade(market.maker(), market.maker())] * 25
-            node.ask("anvil_setBalance", world.operator, hex(10**15))
-            assert rejected(world, worker, fills)[0] == "OPERATOR_OUT_OF_GAS"
+            node.ask("anvil_setBalance", chain.operator, hex(10**15))
+            assert rejected(chain, worker, fills)[0] == "OPERATOR_OUT_OF_GAS"

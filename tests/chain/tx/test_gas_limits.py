@@ -7,9 +7,9 @@ from clob_server.chain.eth.accounts import OPERATOR
 from clob_server.chain.eth.rpc import NodeInvalidResponseError, NodeRejectedError
 from clob_server.chain.operations.calls import StepBuilder
 from clob_server.chain.tx.gas_limits import GasEstimator, StepCall
-from tests.chain.people import UNIT
+from tests.chain.chains import chain_behind_proxy, done, hashes_of, merge, split
 from tests.chain.proxy import Delay
-from tests.chain.worlds import behind_a_proxy, done, hashes_of, merge, split
+from tests.chain.wallets import UNIT
 
 ESTIMATE = "eth_estimateGas"
 CALLS = StepBuilder(DEVELOPMENT, OPERATOR.address)
@@ -28,15 +28,15 @@ def knowing(call, gas):
 def test_first_call_of_a_function_is_estimated_and_the_next_is_tried():
     estimates = GasEstimator(OPERATOR.address)
     probe = estimates.probe(PAY)
-    method, (asked,) = probe.request
+    method, (transaction,) = probe.request
     sent = {"from": OPERATOR.address, "to": PAY.target, "data": f"0x{PAY.data.hex()}"}
-    assert (method, asked) == (ESTIMATE, sent)
+    assert (method, transaction) == (ESTIMATE, sent)
     assert estimates.read_probe(probe, "0x9c40") == 40_000
     other = CALLS.pay("returnTx", BOB, 7)
     probe = estimates.probe(other)
-    method, (asked, block) = probe.request
-    assert (method, asked["gas"], block) == ("eth_call", "0x9c40", "latest")
-    assert asked["data"] == f"0x{other.data.hex()}"
+    method, (transaction, block) = probe.request
+    assert (method, transaction["gas"], block) == ("eth_call", "0x9c40", "latest")
+    assert transaction["data"] == f"0x{other.data.hex()}"
     assert estimates.read_probe(probe, f"0x{1:064x}") == 40_000
 
 
@@ -92,7 +92,7 @@ def test_ether_transfers_and_deployments_are_always_estimated(call):
 
 @pytest.fixture(scope="module")
 def world(tmp_path_factory):
-    with behind_a_proxy("devchain", tmp_path_factory.mktemp("estimates")) as world:
+    with chain_behind_proxy("devchain", tmp_path_factory.mktemp("estimates")) as world:
         yield world
         world.check_conserved()
 
@@ -107,9 +107,9 @@ def test_second_merge_needs_no_estimate(world):
         user, condition = world.user(worker, 10), world.condition(worker)
         done(worker, "split", split(user, condition, 3 * UNIT))
         done(worker, "first", merge(user, condition, UNIT))
-        with world.proxy.inject(Delay(0, ESTIMATE)) as asked:
+        with world.proxy.inject(Delay(0, ESTIMATE)) as fault:
             answer = done(worker, "second", merge(user, condition, UNIT))
-        assert asked.hits == 0
+        assert fault.hits == 0
         world.check_happened(hashes_of(answer))
 
 

@@ -5,9 +5,9 @@ from eth_account import Account
 
 from clob_server.chain.eth.accounts import OPERATOR
 from clob_server.chain.messages import OperationPending
+from tests.chain.chains import Chain, answer_of, done, faucet
 from tests.chain.nodes import running, start_anvil
-from tests.chain.people import UNIT
-from tests.chain.worlds import World, answer_of, done, faucet
+from tests.chain.wallets import UNIT
 
 QUICK = {"bump_after_s": 0.5}
 
@@ -15,7 +15,7 @@ QUICK = {"bump_after_s": 0.5}
 @pytest.fixture
 def world(tmp_path):
     with running(start_anvil()) as node:
-        yield World(node, tmp_path / "chain")
+        yield Chain(node, tmp_path / "chain")
 
 
 def waiting(world):

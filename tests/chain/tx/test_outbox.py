@@ -32,7 +32,7 @@ def outbox(tmp_path):
     outbox.close()
 
 
-def again(outbox):
+def reopen(outbox):
     """Open the outbox again, as the next process does."""
     outbox.close()
     return Outbox(outbox.path.parent)
@@ -47,15 +47,15 @@ def offer(number, fee=2**70):
     return SignedTransaction(f"0x{number:064x}", bytes([number]), fee, fee - 1)
 
 
-def begun(outbox, name="first"):
+def begin(outbox, name="first"):
     return outbox.begin(name, "merge", b'{"kind":"merge"}', NOW_MS)
 
 
 def test_operations_survive_a_restart(outbox):
-    made = begun(outbox)
-    outbox.set_status(begun(outbox, "second").number, "done", answer=b'{"a":1}')
-    outbox.set_status(begun(outbox, "third").number, "stuck", error="why")
-    outbox = again(outbox)
+    made = begin(outbox)
+    outbox.set_status(begin(outbox, "second").number, "done", answer=b'{"a":1}')
+    outbox.set_status(begin(outbox, "third").number, "stuck", error="why")
+    outbox = reopen(outbox)
     assert outbox.pending() == [made]
     assert outbox.find("second").answer == b'{"a":1}'
     assert [(each.id, each.error) for each in outbox.stuck()] == [("third", "why")]
@@ -65,30 +65,30 @@ def test_operations_survive_a_restart(outbox):
 
 
 def test_operation_ids_are_unique(outbox):
-    begun(outbox)
+    begin(outbox)
     with pytest.raises(apsw.ConstraintError):
-        begun(outbox)
+        begin(outbox)
 
 
 def test_nonces_are_unique(outbox):
-    operation = begun(outbox).number
+    operation = begin(outbox).number
     outbox.insert_signed(draft(operation, "mergeTx", 7), offer(1))
     with pytest.raises(apsw.ConstraintError):
         outbox.insert_signed(draft(operation, "returnTx", 7), offer(2))
 
 
 def test_current_step_names_are_unique(outbox):
-    operation = begun(outbox).number
+    operation = begin(outbox).number
     outbox.insert_signed(draft(operation, "mergeTx", 7), offer(1))
     with pytest.raises(apsw.ConstraintError):
         outbox.insert_signed(draft(operation, "mergeTx", 8), offer(2))
 
 
 def test_signed_bytes_and_fees_survive_a_restart(outbox):
-    operation = begun(outbox).number
+    operation = begin(outbox).number
     number = outbox.insert_signed(draft(operation, "mergeTx", 7, value=2**200), offer(1))
     outbox.add_transaction(number, offer(2, 2**80))
-    outbox = again(outbox)
+    outbox = reopen(outbox)
     step = outbox.current_steps(operation)["mergeTx"]
     assert step == outbox.step(number)
     assert step.transactions == (offer(1), offer(2, 2**80))
@@ -98,7 +98,7 @@ def test_signed_bytes_and_fees_survive_a_restart(outbox):
 
 
 def test_receipt_of_a_step_is_recorded_and_reset(outbox):
-    operation = begun(outbox).number
+    operation = begin(outbox).number
     number = outbox.insert_signed(draft(operation, "mergeTx", 7), offer(1))
     assert outbox.highest_included_nonce() == -1
     outbox.record_error(number, "underpriced")
@@ -120,19 +120,19 @@ def test_receipt_of_a_step_is_recorded_and_reset(outbox):
 
 
 def test_lost_step_can_be_signed_again(outbox):
-    operation = begun(outbox).number
+    operation = begin(outbox).number
     lost = outbox.insert_signed(draft(operation, "mergeTx", 7), offer(1))
     outbox.mark_lost(lost, "foreign transaction")
     assert outbox.current_steps(operation) == {}
     assert outbox.from_nonce(0) == []
-    anew = outbox.insert_signed(draft(operation, "mergeTx", 8), offer(2))
-    assert outbox.current_steps(operation) == {"mergeTx": outbox.step(anew)}
+    signed = outbox.insert_signed(draft(operation, "mergeTx", 8), offer(2))
+    assert outbox.current_steps(operation) == {"mergeTx": outbox.step(signed)}
     assert [step.status for step in outbox.steps(operation)] == ["lost", "signed"]
     assert outbox.num_foreign == 1
 
 
 def test_failed_steps_are_current_until_discarded(outbox):
-    operation = begun(outbox).number
+    operation = begin(outbox).number
     outbox.insert_failed(draft(operation, "noTransferTx", None), "the call would be reverted")
     done = outbox.insert_signed(draft(operation, "yesTransferTx", 0), offer(1))
     outbox.record_receipt(done, "confirmed", offer(1).hash, 1, b"[]", None)
@@ -144,7 +144,7 @@ def test_failed_steps_are_current_until_discarded(outbox):
 
 def test_operations_are_listed_by_page_and_status(outbox):
     for number in range(10):
-        operation = begun(outbox, f"op {number}")
+        operation = begin(outbox, f"op {number}")
         outbox.set_status(operation.number, "done" if number % 2 else "failed")
     page = outbox.newest(None, 3, None)
     assert [each.id for each in page] == ["op 9", "op 8", "op 7"]
@@ -157,7 +157,7 @@ def test_facts_survive_a_restart(outbox):
     assert outbox.get_fact("genesis") is None
     outbox.set_fact("genesis", "a")
     outbox.set_fact("genesis", "b")
-    outbox = again(outbox)
+    outbox = reopen(outbox)
     assert outbox.get_fact("genesis") == "b"
     outbox.close()
 
@@ -182,13 +182,17 @@ def test_files_are_readable_by_the_owner_only(outbox):
     assert os.stat(outbox.path.parent).st_mode & 0o777 == 0o700
 
 
-def test_newer_version_is_rejected(tmp_path):
+def test_newer_version_is_rejected_and_left_unlocked(tmp_path):
     Outbox(tmp_path).close()
     db = apsw.Connection(str(tmp_path / FILE))
     db.execute("PRAGMA user_version=99")
     db.close()
-    with pytest.raises(OutboxError, match="version 99"):
+    with pytest.raises(OutboxError, match="version 99") as rejected:
         Outbox(tmp_path)
+    db = apsw.Connection(str(tmp_path / FILE))
+    db.execute("PRAGMA user_version=1")
+    db.close()
+    assert rejected.value
 
 
 def test_damaged_file_is_rejected(tmp_path):

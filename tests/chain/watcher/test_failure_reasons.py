@@ -17,10 +17,7 @@ from clob_server.chain.eth.exchange_abi import (
     FILL_GAS,
     FILLS_MAX,
     SETTLE,
-    Party,
-    SettlementFill,
     decode_settle,
-    encode_settle,
     encode_settle_bodies,
 )
 from clob_server.chain.operation_bodies import FillBody, PartyBody
@@ -35,6 +32,7 @@ from clob_server.chain.watcher.failure_reasons import (
     read_reason,
 )
 from tests.chain.settlements import party_of
+from tests.chain.signed_fills import Party, SettlementFill, encode_settle
 
 PAGE = Path(__file__).parents[3] / "docs" / "internals" / "exchange.md"
 WORD = 2**256 - 1
@@ -69,7 +67,7 @@ fill_bodies = st.builds(
     resting=party_bodies,
     incoming=party_bodies,
 )
-SAID = {
+VALUES = {
     "address": f"0x{'ab' * 20}",
     "uint256": 2**256 - 1,
     "uint8": 255,
@@ -78,7 +76,7 @@ SAID = {
     "string": "words",
 }
 """A value of each type of error parameters."""
-NOT_A_FILLS = {
+OTHER_ERRORS = {
     "EnforcedPause",
     "ExpectedPause",
     "InvalidShortString",
@@ -96,9 +94,9 @@ NOT_A_FILLS = {
     "TooManyFills",
     "NotWanted",
 }
-"""Errors of the exchange that fills do not fail with."""
+"""Errors of the exchange that do not occur in fills."""
 ERRORS = [entry for entry in artifact("Exchange").abi if entry["type"] == "error"]
-MONEY = [
+COLLATERAL_ERRORS = [
     entry
     for entry in artifact("WrappedCollateral").abi
     if entry["type"] == "error" and entry["name"].startswith("ERC20Insufficient")
@@ -109,7 +107,7 @@ def reverted(entry):
     """Return the revert data of an error with a value of each type."""
     types = [part["type"] for part in entry["inputs"]]
     head = keccak(text=f"{entry['name']}({','.join(types)})")[:4]
-    return head + abi_encode(types, [SAID[each] for each in types])
+    return head + abi_encode(types, [VALUES[each] for each in types])
 
 
 def words_of(text):
@@ -140,7 +138,7 @@ def test_encoded_fills_equal_eth_abi_and_round_trip(fills):
     ids=str,
 )
 def test_invalid_order_fields_are_not_encoded(wrong):
-    good = PartyBody(**{**_NOBODY, "token_id": "1", "side": 0})
+    good = PartyBody(**{**PARTY_FIELDS, "token_id": "1", "side": 0})
     fill = FillBody(trade_id="1", price=1, size="1", resting=good, incoming=good)
     assert encode_settle_bodies([fill])
     bad = msgspec.structs.replace(fill, incoming=msgspec.structs.replace(good, **wrong))
@@ -156,22 +154,22 @@ def test_both_encoders_return_the_same_bytes():
     )
     signed = msgspec.structs.replace(order, signature=f"0x{'1b' * 65}")
     parties = [
-        Party(order=each, wallet=SAID["address"], fee_rate_bps=3) for each in (signed, order)
+        Party(order=each, wallet=VALUES["address"], fee_rate_bps=3) for each in (signed, order)
     ]
     fill = SettlementFill(
         trade_id=9, price=40, size=10**18, resting=parties[0], incoming=parties[1]
     )
-    bodies = [party_of(each, SAID["address"], 3) for each in (signed, order)]
+    bodies = [party_of(each, VALUES["address"], 3) for each in (signed, order)]
     body = FillBody(trade_id="9", price=40, size=str(10**18), resting=bodies[0], incoming=bodies[1])
     assert encode_settle_bodies([body]) == encode_settle([fill])
 
 
 @pytest.mark.parametrize("salt", ["17", "0xff", "1700000000000-abc", str(WORD), str(WORD + 1)])
 def test_salt_is_encoded_as_signed(salt):
-    party = PartyBody(**{**_NOBODY, "token_id": "1", "side": 0, "salt": salt})
+    party = PartyBody(**{**PARTY_FIELDS, "token_id": "1", "side": 0, "salt": salt})
     fill = FillBody(trade_id="1", price=1, size="1", resting=party, incoming=party)
-    (found,) = decode_settle(encode_settle_bodies([fill]))
-    assert found.resting.salt == str(salt_number(salt))
+    (decoded,) = decode_settle(encode_settle_bodies([fill]))
+    assert decoded.resting.salt == str(salt_number(salt))
 
 
 def test_another_call_is_rejected():
@@ -182,13 +180,13 @@ def test_another_call_is_rejected():
 # ----- error texts ---------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("entry", [*ERRORS, *MONEY], ids=lambda entry: entry["name"])
+@pytest.mark.parametrize("entry", [*ERRORS, *COLLATERAL_ERRORS], ids=lambda entry: entry["name"])
 def test_each_error_of_a_fill_has_a_description(entry):
-    said = describe(read_reason(reverted(entry)), None, ["0x1234"])
-    name, _, meaning = said.partition(": ")
+    text = describe(read_reason(reverted(entry)), None, ["0x1234"])
+    name, _, meaning = text.partition(": ")
     assert name == entry["name"]
-    assert (name in DESCRIPTIONS) == (name not in NOT_A_FILLS)
-    assert len(said) <= REASON_MAX
+    assert (name in DESCRIPTIONS) == (name not in OTHER_ERRORS)
+    assert len(text) <= REASON_MAX
     assert "{" not in meaning
     if name in DESCRIPTIONS and entry["inputs"]:
         values = {part["name"] for part in entry["inputs"]} - {"orderHash", "resting", "incoming"}
@@ -205,7 +203,7 @@ def test_revert_messages_of_conditional_tokens_have_names(text):
 
 
 @pytest.mark.parametrize(
-    ("data", "said"),
+    ("data", "text"),
     [
         (b"", f"NoReason: the fill used up {FILL_GAS} gas or reverted without a reason"),
         (words_of("I\0will not"), "Refused: I?will not"),
@@ -217,11 +215,11 @@ def test_revert_messages_of_conditional_tokens_have_names(text):
         (b"\x01\x02", "Unknown: unknown error 0x0102"),
     ],
 )
-def test_arbitrary_revert_data_is_shown_safely(data, said):
-    assert describe(read_reason(data)).startswith(said)
+def test_arbitrary_revert_data_is_shown_safely(data, text):
+    assert describe(read_reason(data)).startswith(text)
 
 
-@given(st.sampled_from([*ERRORS, *MONEY]), st.binary(max_size=252), fill_bodies)
+@given(st.sampled_from([*ERRORS, *COLLATERAL_ERRORS]), st.binary(max_size=252), fill_bodies)
 def test_arbitrary_revert_data_blames_only_the_parties(entry, tail, fill):
     reason = read_reason(reverted(entry)[:4] + tail)
     assert len(describe(reason, fill)) <= REASON_MAX
@@ -233,13 +231,14 @@ def test_arbitrary_revert_data_blames_only_the_parties(entry, tail, fill):
 
 @pytest.mark.parametrize("price", [1, 33, 50, 99])
 def test_payments_of_a_mint_add_up_to_the_size(price):
-    one, other = (PartyBody(**{**_NOBODY, "token_id": token, "side": 0}) for token in ("1", "2"))
+    buys = [{**PARTY_FIELDS, "token_id": token, "side": 0} for token in ("1", "2")]
+    one, other = (PartyBody(**fields) for fields in buys)
     fill = FillBody(trade_id="1", price=price, size="701", resting=one, incoming=other)
     assert payment(fill, one) == 701 * price // 100
     assert payment(fill, one) + payment(fill, other) == 701
 
 
-_NOBODY = dict.fromkeys(
+PARTY_FIELDS = dict.fromkeys(
     ["salt", "maker_amount", "taker_amount", "expiration", "nonce", "fee_rate_bps"], "0"
 ) | {
     **dict.fromkeys(["maker", "signer", "taker", "wallet"], f"0x{'00' * 20}"),
@@ -249,18 +248,18 @@ _NOBODY = dict.fromkeys(
 }
 
 
-@pytest.mark.skipif(not PAGE.exists(), reason="not here: the documentation")
+@pytest.mark.skipif(not PAGE.exists(), reason="the documentation is not installed")
 def test_documentation_names_each_reason():
     text = PAGE.read_text()
     assert [name for name in DESCRIPTIONS if f"`{name}`" not in text] == []
-    most = gas_limit(FILLS_MAX, b"\1" * len(_longest()))
+    most = gas_limit(FILLS_MAX, b"\1" * len(longest_calldata()))
     assert f"take at most {most:,}," in text
     assert most < 2**24
 
 
-def _longest():
+def longest_calldata():
     """Return the longest calldata of a full batch."""
-    party = PartyBody(**{**_NOBODY, "token_id": "1", "side": 0, "signature": f"0x{'1b' * 65}"})
+    party = PartyBody(**{**PARTY_FIELDS, "token_id": "1", "side": 0, "signature": f"0x{'1b' * 65}"})
     fill = FillBody(trade_id="1", price=1, size="1", resting=party, incoming=party)
     return encode_settle_bodies([fill] * FILLS_MAX)
 

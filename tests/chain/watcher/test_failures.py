@@ -11,24 +11,24 @@ from msgspec.structs import replace
 from clob_server.chain.eth.exchange_abi import CANCEL, DELAY_S, body_values
 from clob_server.chain.operation_bodies import SettleBody
 from clob_server.chain.watcher.failures import Failure
+from tests.chain.chains import Chain, answer_of
 from tests.chain.nodes import KINDS, running, start_anvil, start_node
-from tests.chain.people import BURNS, REVERTS, UNIT, calldata, receipt_of
 from tests.chain.settlements import (
     ACCEPTS,
     EXCHANGE,
     Makers,
     advance_time,
+    approve_exchange,
     error_and_wallets,
     explain,
     failure_causes,
     failures_of,
-    may_settle,
     now_s,
     outcomes,
     reverting_code,
     settle,
 )
-from tests.chain.worlds import World, answer_of
+from tests.chain.wallets import BURNS, REVERTS, UNIT, calldata, receipt_of
 
 LONGER_S = DELAY_S + 10
 
@@ -37,7 +37,7 @@ LONGER_S = DELAY_S + 10
 def world(request, tmp_path_factory):
     folder = tmp_path_factory.mktemp("blame")
     with running(start_node(request.param, folder / "devchain")) as node:
-        world = World(node, folder / "chain")
+        world = Chain(node, folder / "chain")
         yield world
         world.check_conserved()
         assert world.ledger.collateral(EXCHANGE) == 0
@@ -259,7 +259,7 @@ def test_fill_settles_after_a_late_approval(world, worker, market, pair):
     assert error_and_wallets(world, settle(world, worker, fill), [fill]) == [
         ("ERC20InsufficientAllowance", (late.address,))
     ]
-    may_settle(late)
+    approve_exchange(late)
     assert outcomes(world, settle(world, worker, fill), [fill]) == ["Settled"]
 
 
@@ -277,7 +277,7 @@ def test_unknown_fills_have_no_responsible_wallet(world):
 def alone(tmp_path):
     """An anvil for one test."""
     with running(start_anvil()) as node:
-        yield World(node, tmp_path / "chain")
+        yield Chain(node, tmp_path / "chain")
 
 
 def test_maker_without_tokens_within_a_block_is_responsible(alone):

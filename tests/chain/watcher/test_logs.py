@@ -45,7 +45,7 @@ def log(address, event, *topics, data=0, block=1, place=0):
     }
 
 
-def seen(*logs, wallets=(ONE,)):
+def read_events(*logs, wallets=(ONE,)):
     """Return the events of logs for a server that knows some wallets."""
     events = RelevantLogs(DEVELOPMENT, wallets)
     events.process(logs)
@@ -60,22 +60,22 @@ def test_address_round_trips_through_a_topic():
 def test_logs_are_deduplicated_and_ordered():
     later = log(EXCHANGE, DELEGATE_SET, ONE, TWO, data=0, block=16, place=2)
     first = log(EXCHANGE, DELEGATE_SET, ONE, TWO, data=1, block=16, place=1)
-    found = seen(later, first, later).permissions
-    said = [
+    events = read_events(later, first, later).permissions
+    expected = [
         Permission(kind="delegate", owner=ONE, other=TWO, allowed=is_so) for is_so in (True, False)
     ]
-    assert found == [(16, each) for each in said]
+    assert events == [(16, each) for each in expected]
 
 
 def test_owners_and_payees_become_known_wallets():
-    found = seen(
+    events = read_events(
         log(EXCHANGE, GASLESS_SET, ONE, data=1, place=1),
         log(EXCHANGE, PAYEE_SET, TWO, THREE, data=1, place=2),
         log(COLLATERAL, APPROVED, TWO, EXCHANGE, place=3),
     )
-    assert list(found.wallets) == [TWO, THREE]
-    assert found.allowing == {TWO}
-    assert [each.other for _, each in found.permissions] == [ONE, THREE]
+    assert list(events.wallets) == [TWO, THREE]
+    assert events.allowing == {TWO}
+    assert [each.other for _, each in events.permissions] == [ONE, THREE]
 
 
 @pytest.mark.parametrize(
@@ -91,28 +91,28 @@ def test_owners_and_payees_become_known_wallets():
     ],
 )
 def test_logs_of_others_are_ignored(foreign):
-    found = seen(foreign)
-    assert not found.wallets
-    assert not (found.allowing | found.approving | found.paying | found.paid)
-    assert not [*found.raised, *found.permissions, *found.results]
+    events = read_events(foreign)
+    assert not events.wallets
+    assert not (events.allowing | events.approving | events.paying | events.paid)
+    assert not [*events.raised, *events.permissions, *events.results]
 
 
 def test_transfers_of_known_wallets_are_recorded():
-    found = seen(
+    events = read_events(
         log(COLLATERAL, TRANSFERRED, ONE, TWO, data=5),
         log(COLLATERAL, TRANSFERRED, TWO, ONE, place=1),
     )
-    assert (found.paying, found.paid) == ({ONE}, {ONE})
+    assert (events.paying, events.paid) == ({ONE}, {ONE})
     moved = log(TOKENS, TOKEN_TRANSFERRED, THREE, TWO, ONE, data=f"0x{7:064x}{9:064x}")
-    assert seen(moved).tokens == {(ONE, 7)}
+    assert read_events(moved).tokens == {(ONE, 7)}
 
 
 def test_raised_nonces_and_cancelled_orders_are_recorded():
     raised = log(EXCHANGE, RAISED, ONE, data=f"0x{5:064x}{600:064x}")
     cancelled = log(EXCHANGE, CANCELLED, HASH, ONE, data=600, place=1)
-    found = seen(raised, cancelled)
-    assert [(each.maker, each.nonce) for each in found.raised] == [(ONE, "5")]
-    assert found.cancelled == [HASH]
+    events = read_events(raised, cancelled)
+    assert [(each.maker, each.nonce) for each in events.raised] == [(ONE, "5")]
+    assert events.cancelled == [HASH]
 
 
 @pytest.mark.parametrize(
@@ -132,14 +132,14 @@ def test_raised_nonces_and_cancelled_orders_are_recorded():
 )
 def test_malformed_log_raises_an_error(wrong):
     with pytest.raises(NodeInvalidResponseError):
-        seen(wrong)
+        read_events(wrong)
 
 
 def test_many_wallets_are_split_across_requests():
     wallets = [f"0x{number:040x}" for number in range(WALLETS_MAX + 1)]
-    asked = [params[0] for _, params in log_requests(DEVELOPMENT, wallets, 5, 9)]
-    assert {(each["fromBlock"], each["toBlock"]) for each in asked} == {("0x5", "0x9")}
-    named = [len(topics[-1]) for each in asked if len(topics := each["topics"]) > 1]
+    filters = [params[0] for _, params in log_requests(DEVELOPMENT, wallets, 5, 9)]
+    assert {(each["fromBlock"], each["toBlock"]) for each in filters} == {("0x5", "0x9")}
+    named = [len(topics[-1]) for each in filters if len(topics := each["topics"]) > 1]
     assert sorted(named[1:]) == [1, 1, 1, WALLETS_MAX, WALLETS_MAX, WALLETS_MAX]
     assert len(log_requests(DEVELOPMENT, [], 5, 9)) == 2
 
@@ -152,12 +152,12 @@ class Chain:
 
     def __init__(self, *hashes):
         self.hashes = hashes
-        self.num_asked = 0
+        self.num_requests = 0
 
-    async def batch(self, asked):
+    async def batch(self, requests):
         """Answer requests for blocks."""
-        self.num_asked += len(asked)
-        numbers = [int(params[0], 16) for _, params in asked]
+        self.num_requests += len(requests)
+        numbers = [int(params[0], 16) for _, params in requests]
         return [
             {"number": hex(number), "hash": self.hashes[number]}
             if number < len(self.hashes)
@@ -166,12 +166,12 @@ class Chain:
         ]
 
 
-def trail_of(*hashes):
+def blocks_of(*hashes):
     """Return read blocks with these hashes."""
-    trail = ReadBlocks()
+    blocks = ReadBlocks()
     for number, each in enumerate(hashes):
-        trail.add(Block(number, each))
-    return trail
+        blocks.add(Block(number, each))
+    return blocks
 
 
 @pytest.mark.parametrize(
@@ -187,45 +187,45 @@ def trail_of(*hashes):
     ],
 )
 def test_read_blocks_return_to_the_newest_block_on_the_chain(now, last):
-    trail = trail_of(*"abcd")
-    asyncio.run(trail.drop_removed(Chain(*now)))
-    assert (None if trail.last is None else trail.last.number) == last
+    blocks = blocks_of(*"abcd")
+    asyncio.run(blocks.drop_removed(Chain(*now)))
+    assert (None if blocks.last is None else blocks.last.number) == last
 
 
 def test_deep_reorganisation_checks_blocks_in_batches():
     hashes = [f"block {number}" for number in range(KEPT_BLOCKS + 500)]
-    trail = trail_of(*hashes)
+    blocks = blocks_of(*hashes)
     chain = Chain(*hashes[: KEPT_BLOCKS + 500 - BLOCKS_PER_BATCH - 10])
-    asyncio.run(trail.drop_removed(chain))
+    asyncio.run(blocks.drop_removed(chain))
     number = KEPT_BLOCKS + 500 - BLOCKS_PER_BATCH - 11
-    assert trail.last == Block(number, hashes[number])
-    assert chain.num_asked == 2 * BLOCKS_PER_BATCH
-    asyncio.run(trail.drop_removed(Chain(*hashes[:10])))
-    assert trail.last is None
+    assert blocks.last == Block(number, hashes[number])
+    assert chain.num_requests == 2 * BLOCKS_PER_BATCH
+    asyncio.run(blocks.drop_removed(Chain(*hashes[:10])))
+    assert blocks.last is None
 
 
 @pytest.mark.parametrize(
     ("first", "lost"), [(None, 0), (Block(5, "a"), 0), (Block(KEPT_BLOCKS + 7, "a"), 7)]
 )
 def test_unknown_history_restarts_below_the_first_block(first, lost):
-    trail = ReadBlocks(first)
-    assert trail.next == (0 if first is None else first.number + 1)
-    trail.add(Block(KEPT_BLOCKS + 8, "b"))
-    asyncio.run(trail.drop_removed(Chain()))
-    assert trail.next == lost
+    blocks = ReadBlocks(first)
+    assert blocks.next == (0 if first is None else first.number + 1)
+    blocks.add(Block(KEPT_BLOCKS + 8, "b"))
+    asyncio.run(blocks.drop_removed(Chain()))
+    assert blocks.next == lost
 
 
 def test_reading_starts_at_the_lowest_block():
-    trail = ReadBlocks(lowest=7)
-    assert trail.next == 7
-    trail.add(Block(9, "a"))
-    assert trail.next == 10
-    asyncio.run(trail.drop_removed(Chain()))
-    assert trail.next == 7
+    blocks = ReadBlocks(lowest=7)
+    assert blocks.next == 7
+    blocks.add(Block(9, "a"))
+    assert blocks.next == 10
+    asyncio.run(blocks.drop_removed(Chain()))
+    assert blocks.next == 7
 
 
 def test_repeated_block_is_stored_once():
-    trail = ReadBlocks(Block(5, "a"))
-    trail.add(Block(5, "a"))
-    asyncio.run(trail.drop_removed(Chain(*"......")))
-    assert trail.last is None
+    blocks = ReadBlocks(Block(5, "a"))
+    blocks.add(Block(5, "a"))
+    asyncio.run(blocks.drop_removed(Chain(*"......")))
+    assert blocks.last is None

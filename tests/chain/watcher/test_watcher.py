@@ -4,13 +4,14 @@ import pytest
 
 from clob.order import Side
 from clob.signing import order_hash
-from clob_server.chain.eth.exchange_abi import CANCEL, order_values
+from clob_server.chain.eth.exchange_abi import CANCEL
 from clob_server.chain.events import ChainUpdate, WalletHolding
 from clob_server.chain.messages import OperationDone
 from clob_server.chain.operation_bodies import SettleBody
+from tests.chain.chains import Chain, done, split
 from tests.chain.nodes import KINDS, running, start_node
-from tests.chain.watched import ONE, ServerMirror, Venue
-from tests.chain.worlds import World, done, split
+from tests.chain.server_mirror import ONE, ServerMirror, SettlingMarket
+from tests.chain.signed_fills import order_values
 
 NOWHERE = f"0x{'11' * 20}"
 
@@ -20,9 +21,9 @@ def venue(request, tmp_path_factory):
     """A market on a node of either kind and a worker, for all tests of this module."""
     folder = tmp_path_factory.mktemp("watching")
     with running(start_node(request.param, folder / "devchain")) as node:
-        world = World(node, folder / "chain")
+        world = Chain(node, folder / "chain")
         with world.worker() as worker:
-            venue = Venue(world, worker)
+            venue = SettlingMarket(world, worker)
             venue.watched = list(venue.tokens)
             venue.mirror = ServerMirror(worker)
             venue.mirror.watch(*venue.watched)
@@ -37,7 +38,7 @@ def check(venue, receipt):
 
 @pytest.mark.long
 def test_approvals_trades_revocations_and_transfers_are_reported(venue):
-    mirror, place = venue.mirror, venue.world.contracts.collateral
+    mirror, place = venue.mirror, venue.chain.contracts.collateral
     buyer, seller = venue.trader(), venue.trader(tokens=100 * ONE, approves=False)
     check(venue, venue.approve(buyer))
     assert mirror.accounts[buyer.address, place] == 1_000 * ONE
@@ -57,7 +58,7 @@ def test_approvals_trades_revocations_and_transfers_are_reported(venue):
 
 
 def test_limited_allowance_is_used_up(venue):
-    mirror, place = venue.mirror, venue.world.contracts.collateral
+    mirror, place = venue.mirror, venue.chain.contracts.collateral
     buyer, seller = venue.trader(), venue.trader(tokens=100 * ONE)
     check(venue, venue.approve(buyer, 30 * ONE))
     assert mirror.accounts[buyer.address, place] == 30 * ONE
@@ -80,7 +81,7 @@ def test_wallet_without_token_approval_has_no_available_tokens(venue):
 
 def test_failed_fill_is_reported_with_reason_and_responsible_wallet(venue):
     poor, buyer, seller = venue.trader(), venue.trader(), venue.trader(tokens=10 * ONE)
-    place = venue.world.contracts.collateral
+    place = venue.chain.contracts.collateral
     poor.call(place, "transfer(address,uint256)", seller.address, 1_000 * ONE)
     fails, settles = venue.fill(poor, seller, ONE), venue.fill(buyer, seller, ONE)
     receipt = venue.settle(fails, settles)
@@ -128,7 +129,7 @@ def test_raised_nonces_and_cancelled_orders_are_reported(venue):
 
 
 def test_additional_tokens_are_watched(venue):
-    mirror, other = venue.mirror, venue.world.condition(venue.worker)
+    mirror, other = venue.mirror, venue.chain.condition(venue.worker)
     holder = venue.trader(10, tokens=ONE)
     done(venue.worker, "other split", split(holder, other, 3 * ONE))
     venue.permit(holder, "delegate", holder.address)
@@ -142,7 +143,7 @@ def test_additional_tokens_are_watched(venue):
 
 def test_batch_transfer_is_reported(venue):
     giver, taker = venue.trader(10, tokens=5 * ONE), venue.trader(0)
-    place = venue.world.contracts.conditional_tokens
+    place = venue.chain.contracts.conditional_tokens
     signature = "safeBatchTransferFrom(address,address,uint256[],uint256[],bytes)"
     amounts = [2 * ONE, ONE]
     receipt = giver.call(place, signature, giver.address, taker.address, venue.tokens, amounts, b"")
@@ -154,9 +155,9 @@ def test_batch_transfer_is_reported(venue):
 @pytest.mark.long
 def test_next_worker_continues_after_the_last_update(tmp_path):
     with running(start_node("anvil", tmp_path)) as node:
-        world = World(node, tmp_path / "chain")
+        world = Chain(node, tmp_path / "chain")
         with world.worker() as worker:
-            venue = Venue(world, worker)
+            venue = SettlingMarket(world, worker)
             mirror = ServerMirror(worker)
             mirror.watch(*venue.tokens)
             buyer, seller = venue.trader(), venue.trader(tokens=100 * ONE)

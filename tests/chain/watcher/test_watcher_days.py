@@ -13,9 +13,9 @@ import pytest
 
 from clob_server.chain.messages import OperationDone
 from clob_server.chain.operation_bodies import SettleBody
+from tests.chain.chains import Chain, done, split
 from tests.chain.nodes import KINDS, running, start_node
-from tests.chain.watched import ONE, ServerMirror, Venue
-from tests.chain.worlds import World, done, split
+from tests.chain.server_mirror import ONE, ServerMirror, SettlingMarket
 
 DAYS = int(os.environ.get("CLOB_CHAIN_DAYS", "1"))
 ROUNDS, STEPS = 8, 5
@@ -42,7 +42,7 @@ class Day:
         for user in self.people:
             venue.approve(user, 40 * ONE)
             venue.approve_all(user)
-        self.place = venue.world.contracts.collateral
+        self.place = venue.chain.contracts.collateral
         self.trades = set()
         """Trade ids of all fills sent for settlement."""
 
@@ -58,9 +58,9 @@ class Day:
             case "all":
                 venue.approve_all(one, draw.random() < 0.7)
             case "give":
-                self.give(one, other, min(amount, venue.world.ledger.collateral(one.address)))
+                self.give(one, other, min(amount, venue.chain.ledger.collateral(one.address)))
             case "token":
-                held = venue.world.ledger.token(one.address, token)
+                held = venue.chain.ledger.token(one.address, token)
                 one.send_token(other.address, token, min(amount, held))
             case "permit":
                 kind = draw.choice(("delegate", "payer", "payee"))
@@ -77,7 +77,7 @@ class Day:
     def split(self, user):
         """Split collateral after approving the operator."""
         user.approve_collateral()
-        if self.venue.world.ledger.collateral(user.address) >= ONE:
+        if self.venue.chain.ledger.collateral(user.address) >= ONE:
             name = f"split {self.draw.random()}"
             done(self.venue.worker, name, split(user, self.venue.condition, ONE))
 
@@ -93,10 +93,10 @@ class Day:
 
     def go_back(self, snapshot):
         """Revert the chain and wait until the worker has sent its transactions again."""
-        count = self.venue.world.num_sent()
-        self.venue.world.node.ask("evm_revert", snapshot)
+        count = self.venue.chain.num_sent()
+        self.venue.chain.node.ask("evm_revert", snapshot)
         end = time.monotonic() + PATIENCE_S
-        while self.venue.world.num_sent() < count:
+        while self.venue.chain.num_sent() < count:
             assert time.monotonic() < end
             time.sleep(0.05)
 
@@ -104,7 +104,7 @@ class Day:
         """Check accounts and settlements against the logs."""
         mirror, books = self.mirror, self.venue.books
         receipt = self.venue.permit(self.people[0], "delegate", self.people[1].address)
-        mirror.until(lambda: mirror.is_at(self.venue.world.node, receipt))
+        mirror.until(lambda: mirror.is_at(self.venue.chain.node, receipt))
         assert mirror.accounts == books.accounts(*self.venue.tokens)
         assert {
             each.trade_id: each.error is None for each in mirror.settlements
@@ -117,9 +117,9 @@ class Day:
 @pytest.mark.parametrize("kind", KINDS)
 def test_randomised_day_with_worker_crashes(kind, seed, tmp_path):
     with running(start_node(kind, tmp_path / "devchain")) as node, contextlib.ExitStack() as stack:
-        world = World(node, tmp_path / "chain")
+        world = Chain(node, tmp_path / "chain")
         worker = stack.enter_context(world.worker())
-        venue, mirror = Venue(world, worker), ServerMirror(worker)
+        venue, mirror = SettlingMarket(world, worker), ServerMirror(worker)
         mirror.watch(*venue.tokens)
         day = Day(venue, mirror, seed)
         for number in range(ROUNDS):

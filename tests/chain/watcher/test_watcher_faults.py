@@ -8,11 +8,11 @@ import pytest
 from clob_server.chain.events import ChainUpdate
 from clob_server.chain.messages import OperationDone
 from clob_server.chain.operation_bodies import SettleBody
+from tests.chain.chains import Chain, done, faucet
 from tests.chain.nodes import running, start_anvil
-from tests.chain.people import UNIT, calldata, receipt_of
-from tests.chain.proxy import Delay, Drop, Fault, Raw, Reject, Result, in_front_of
-from tests.chain.watched import ONE, ServerMirror, Venue
-from tests.chain.worlds import World, done, faucet
+from tests.chain.proxy import Delay, Drop, Fault, Raw, Reject, Result, proxy_to
+from tests.chain.server_mirror import ONE, ServerMirror, SettlingMarket
+from tests.chain.wallets import UNIT, calldata, receipt_of
 
 APPROVE = "approve(address,uint256)"
 GIVE = "transfer(address,uint256)"
@@ -40,10 +40,10 @@ class Narrow(Fault):
 @contextlib.contextmanager
 def followed(folder, **settings):
     """Yield a market on anvil behind a proxy, and a server that receives updates."""
-    with running(start_anvil()) as node, in_front_of(node) as proxy:
-        world = World(node, folder / "chain", proxy.url)
+    with running(start_anvil()) as node, proxy_to(node) as proxy:
+        world = Chain(node, folder / "chain", proxy.url)
         with world.worker(**settings) as worker:
-            venue = Venue(world, worker)
+            venue = SettlingMarket(world, worker)
             venue.proxy, venue.node = proxy, node
             venue.mirror = ServerMirror(worker)
             venue.mirror.watch(*venue.tokens)
@@ -76,7 +76,7 @@ def updates_of(worker, since=0):
 
 def place_of(venue):
     """Return the address of the collateral."""
-    return venue.world.contracts.collateral
+    return venue.chain.contracts.collateral
 
 
 # ----- reorganisations -----------------------------------------------------------------------
@@ -131,9 +131,9 @@ def test_trade_settled_on_two_branches_is_reported_twice(venue):
 @pytest.mark.long
 def test_reorganisation_without_a_running_worker(tmp_path):
     with running(start_anvil()) as node:
-        world = World(node, tmp_path / "chain")
+        world = Chain(node, tmp_path / "chain")
         with world.worker() as worker:
-            venue = Venue(world, worker)
+            venue = SettlingMarket(world, worker)
             mirror = ServerMirror(worker)
             mirror.watch(*venue.tokens)
             snapshot = node.ask("evm_snapshot")
@@ -152,9 +152,9 @@ def test_reorganisation_without_a_running_worker(tmp_path):
 @pytest.mark.long
 def test_only_confirmed_blocks_are_reported(tmp_path):
     with running(start_anvil()) as node:
-        world = World(node, tmp_path / "chain")
+        world = Chain(node, tmp_path / "chain")
         with world.worker() as worker:
-            venue = Venue(world, worker)
+            venue = SettlingMarket(world, worker)
             buyer = venue.trader(approves=False)
         with world.worker(confirmations=3) as worker:
             mirror = venue.mirror = ServerMirror(worker)
@@ -190,7 +190,7 @@ def test_approvals_transfers_and_settlement_in_one_block(venue):
         (buyer, place, APPROVE, venue.exchange, 0),
         (buyer, place, APPROVE, venue.exchange, 5 * ONE),
         (buyer, place, GIVE, seller.address, rich - 3 * ONE),
-        (seller, venue.world.contracts.conditional_tokens, revoke, venue.exchange, False),
+        (seller, venue.chain.contracts.conditional_tokens, revoke, venue.exchange, False),
     ):
         node.ask("eth_sendRawTransaction", user.sign(to, calldata(*call)))
     since = venue.worker.start("settle", SettleBody(fills=[fill]))
@@ -209,10 +209,10 @@ def test_approvals_transfers_and_settlement_in_one_block(venue):
 
 @pytest.mark.long
 def test_log_requests_adapt_to_the_range_limit_of_the_node(tmp_path):
-    with running(start_anvil()) as node, in_front_of(node) as proxy:
-        world = World(node, tmp_path / "chain", proxy.url)
+    with running(start_anvil()) as node, proxy_to(node) as proxy:
+        world = Chain(node, tmp_path / "chain", proxy.url)
         with world.worker() as worker, proxy.inject(Narrow(3)) as fault:
-            venue = Venue(world, worker)
+            venue = SettlingMarket(world, worker)
             buyer = venue.trader()
             node.ask("anvil_mine", "0x40")
             receipt = venue.approve(buyer, 5 * ONE)
@@ -252,7 +252,7 @@ def test_node_faults_only_delay_updates(shared, fault):
             time.sleep(0.05)
         assert fault.hits
         if "eth_call" not in (fault.methods or ()):  # operations use it, too
-            gift = faucet(venue.world.stranger(), 1)
+            gift = faucet(venue.chain.stranger(), 1)
             done(venue.worker, f"gift {gift.user}", gift)
         block = int(receipt["blockNumber"], 16)
         assert not [each for each in updates_of(venue.worker, heard) if each.block >= block]
@@ -279,9 +279,9 @@ def test_idle_chain_costs_one_block_request_per_poll(shared):
 @pytest.mark.long
 def test_five_hundred_wallets(tmp_path):
     with running(start_anvil()) as node:
-        world = World(node, tmp_path / "chain")
+        world = Chain(node, tmp_path / "chain")
         with world.worker() as worker:
-            venue = Venue(world, worker)
+            venue = SettlingMarket(world, worker)
             mirror = venue.mirror = ServerMirror(worker)
             rich = venue.trader(10_000)
             receipt = populate(venue, rich)
@@ -301,8 +301,8 @@ def test_five_hundred_wallets(tmp_path):
 
 def populate(venue, rich):
     """Fund 500 wallets that approve some collateral and all tokens."""
-    node, place = venue.world.node, place_of(venue)
-    tokens = venue.world.contracts.conditional_tokens
+    node, place = venue.chain.node, place_of(venue)
+    tokens = venue.chain.contracts.conditional_tokens
     node.ask("anvil_autoImpersonateAccount", True)
     node.ask("evm_setAutomine", False)  # avoids equal nonces of one sender
     approval = calldata("setApprovalForAll(address,bool)", venue.exchange, True)
@@ -321,5 +321,5 @@ def populate(venue, rich):
 
 def send(node, sender, to, data):
     """Send a transaction of an impersonated account and return its hash."""
-    asked = {"from": sender, "to": to, "data": f"0x{data.hex()}", "gas": hex(300_000)}
-    return node.ask("eth_sendTransaction", asked)
+    transaction = {"from": sender, "to": to, "data": f"0x{data.hex()}", "gas": hex(300_000)}
+    return node.ask("eth_sendTransaction", transaction)

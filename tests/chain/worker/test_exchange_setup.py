@@ -3,22 +3,21 @@
 import pytest
 from eth_abi import decode
 
-from clob_server.chain.config import DEVELOPMENT
+from clob_server.chain.config import DEVELOPMENT, Addresses
 from clob_server.chain.contracts import artifact
 from clob_server.chain.eth.accounts import DEPLOYER, WALLETS
-from clob_server.chain.messages import Contracts
 from clob_server.chain.operation_bodies import PrepareBody
+from tests.chain.chains import Chain, chain_behind_proxy, done
 from tests.chain.nodes import KINDS, running, start_anvil, start_node
-from tests.chain.people import Person, calldata, read
-from tests.chain.proxy import SEND, DropAnswer, Reject, Swallow
+from tests.chain.proxy import SEND, DropAnswer, DropTransaction, Reject
+from tests.chain.wallets import Wallet, calldata, read
 from tests.chain.workers import DIED, working
-from tests.chain.worlds import World, behind_a_proxy, done
 
-PLACE = DEVELOPMENT.exchange
-NOWHERE = f"0x{'12' * 20}"
+EXCHANGE = DEVELOPMENT.exchange
+NO_CONTRACT = f"0x{'12' * 20}"
 CREATION = artifact("Exchange").creation
 DOMAIN = ["bytes1", "string", "string", "uint256", "address", "bytes32", "uint256[]"]
-CONTRACTS = Contracts(
+CONTRACTS = Addresses(
     stablecoin=DEVELOPMENT.stablecoin,
     collateral=DEVELOPMENT.collateral,
     conditional_tokens=DEVELOPMENT.conditional_tokens,
@@ -26,19 +25,19 @@ CONTRACTS = Contracts(
 
 
 @pytest.fixture
-def world(node, tmp_path):
-    return World(node, tmp_path / "chain")
+def chain(node, tmp_path):
+    return Chain(node, tmp_path / "chain")
 
 
 @pytest.fixture(scope="module", params=KINDS)
-def founded(request, tmp_path_factory):
-    """A world with an exchange contract."""
-    folder = tmp_path_factory.mktemp("founding")
+def exchange_chain(request, tmp_path_factory):
+    """A chain with an exchange contract."""
+    folder = tmp_path_factory.mktemp("exchange")
     with running(start_node(request.param, folder / "devchain")) as node:
-        world = World(node, folder / "chain")
-        with world.worker():
+        chain = Chain(node, folder / "chain")
+        with chain.worker():
             pass
-        yield world
+        yield chain
 
 
 def exchange_of(worker):
@@ -46,7 +45,7 @@ def exchange_of(worker):
     return worker.ready().addresses.exchange
 
 
-def why_none(worker):
+def missing_reason(worker):
     """Return the reason why a worker reports no exchange."""
     assert exchange_of(worker) == ""
     result = worker.last_state()
@@ -60,78 +59,78 @@ def num_sent(node):
     return int(node.ask("eth_getTransactionCount", DEPLOYER.address, "latest"), 16)
 
 
-def is_known(world, token):
+def is_known(chain, token):
     """Return whether a token is registered with the exchange."""
-    return any(read(world.node, PLACE, "outcomes(uint256)", token, kind="bytes32"))
+    return any(read(chain.node, EXCHANGE, "outcomes(uint256)", token, kind="bytes32"))
 
 
 def has_code(node):
     """Return whether there is a contract at the address of the exchange."""
-    return node.ask("eth_getCode", PLACE, "latest") != "0x"
+    return node.ask("eth_getCode", EXCHANGE, "latest") != "0x"
 
 
 def sent_by_deployer(node):
     """Return the gas of each transaction of account 0."""
     blocks = range(int(node.ask("eth_blockNumber"), 16) + 1)
-    found = [
+    hashes = [
         sent["hash"]
         for block in blocks
         for sent in node.ask("eth_getBlockByNumber", hex(block), True)["transactions"]
         if sent["from"].lower() == DEPLOYER.address.lower()
     ]
-    receipts = [node.ask("eth_getTransactionReceipt", each) for each in found]
+    receipts = [node.ask("eth_getTransactionReceipt", each) for each in hashes]
     return [int(receipt["gasUsed"], 16) for receipt in receipts]
 
 
 # ----- deploying -----------------------------------------------------------------------------
 
 
-def test_exchange_is_at_the_verifying_contract_address(founded):
-    node, operator = founded.node, founded.operator
-    for name, wanted in (
+def test_exchange_is_at_the_verifying_contract_address(exchange_chain):
+    node, operator = exchange_chain.node, exchange_chain.operator
+    for name, expected in (
         ("collateral", DEVELOPMENT.collateral),
         ("tokens", DEVELOPMENT.conditional_tokens),
         ("operator", operator),
         ("owner", operator),
         ("feeWallet", operator),
     ):
-        assert read(node, PLACE, f"{name}()", kind="address") == wanted.lower()
-    asked = {"to": PLACE, "data": f"0x{calldata('eip712Domain()').hex()}"}
-    result = decode(DOMAIN, bytes.fromhex(node.ask("eth_call", asked, "latest")[2:]))
-    assert result[1:5] == ("clob", "1", 31337, PLACE.lower())
+        assert read(node, EXCHANGE, f"{name}()", kind="address") == expected.lower()
+    call = {"to": EXCHANGE, "data": f"0x{calldata('eip712Domain()').hex()}"}
+    result = decode(DOMAIN, bytes.fromhex(node.ask("eth_call", call, "latest")[2:]))
+    assert result[1:5] == ("clob", "1", 31337, EXCHANGE.lower())
 
 
 def test_deployment_gas_is_equal_on_both_nodes(devchain, anvil, tmp_path):
     costs = []
     for node in (devchain, anvil):
-        with World(node, tmp_path / node.kind).worker():
+        with Chain(node, tmp_path / node.kind).worker():
             costs.append(sent_by_deployer(node))
     assert costs[0] == costs[1]
     assert len(costs[0]) == 1
 
 
 @pytest.mark.parametrize("last", ["after_broadcast", "after_receipt"])
-def test_exchange_is_deployed_once_despite_crashes(world, last):
+def test_exchange_is_deployed_once_despite_crashes(chain, last):
     for point in ("before_insert", last):
-        with world.starting(die=f"deploy:exchangeTx:{point}") as worker:
+        with chain.starting(die=f"deploy:exchangeTx:{point}") as worker:
             assert worker.wait() == DIED, point
-    with world.worker() as worker:
-        assert (exchange_of(worker), num_sent(world.node)) == (PLACE, 1)
+    with chain.worker() as worker:
+        assert (exchange_of(worker), num_sent(chain.node)) == (EXCHANGE, 1)
 
 
 @pytest.mark.parametrize("fault", [
     DropAnswer(SEND, calldata=CREATION[:32], times=2),
     Reject(-32000, "try again", calldata=CREATION[:32], times=2),
     Reject(-32000, "already known", calldata=CREATION[:32], times=2, forwards=True),
-    Swallow(calldata=CREATION[:32], times=2),
+    DropTransaction(calldata=CREATION[:32], times=2),
 ])  # fmt: skip
 def test_deployment_is_sent_until_it_succeeds(tmp_path, fault):
     with (
-        behind_a_proxy("anvil", tmp_path) as world,
-        world.proxy.inject(fault),
-        world.worker() as worker,
+        chain_behind_proxy("anvil", tmp_path) as chain,
+        chain.proxy.inject(fault),
+        chain.worker() as worker,
     ):
-        assert (exchange_of(worker), num_sent(world.node)) == (PLACE, 1)
+        assert (exchange_of(worker), num_sent(chain.node)) == (EXCHANGE, 1)
         assert fault.hits == 2 or fault.error["message"] == "already known"
 
 
@@ -139,10 +138,10 @@ def test_deployment_is_sent_until_it_succeeds(tmp_path, fault):
 def test_slow_blocks_delay_the_deployment(tmp_path):
     # A worker reports its state at most once a second, so a state of three seconds is reported.
     with running(start_anvil("--block-time", "3")) as node:
-        world = World(node, tmp_path)
-        with world.starting() as worker:
+        chain = Chain(node, tmp_path)
+        with chain.starting() as worker:
             worker.state(lambda state: "exchange" in state.detail)
-            assert (exchange_of(worker), num_sent(node)) == (PLACE, 1)
+            assert (exchange_of(worker), num_sent(node)) == (EXCHANGE, 1)
 
 
 # ----- without an exchange --------------------------------------------------------------------
@@ -150,36 +149,36 @@ def test_slow_blocks_delay_the_deployment(tmp_path):
 
 def test_worker_is_ready_without_an_exchange_if_the_node_rejects_it(tmp_path):
     fault = Reject(-32000, "no such luck", calldata=CREATION[:32])
-    with behind_a_proxy("anvil", tmp_path) as world:
-        with world.proxy.inject(fault), world.worker() as worker:
+    with chain_behind_proxy("anvil", tmp_path) as chain:
+        with chain.proxy.inject(fault), chain.worker() as worker:
             result = "the deployment of the exchange failed: no such luck (-32000)"
-            assert why_none(worker) == result
-            assert not has_code(world.node)
-            world.condition(worker)
-        with world.worker() as worker:
-            assert exchange_of(worker) == PLACE
+            assert missing_reason(worker) == result
+            assert not has_code(chain.node)
+            chain.condition(worker)
+        with chain.worker() as worker:
+            assert exchange_of(worker) == EXCHANGE
 
 
-def test_no_exchange_if_account_0_sent_another_transaction(world):
-    Person(world.node, DEPLOYER.private_key).send(WALLETS[0].address, value=1)
-    with world.worker() as worker:
-        assert f"first transaction of {DEPLOYER.address} was another one" in why_none(worker)
-        world.condition(worker)
-        assert num_sent(world.node) == 1
+def test_no_exchange_if_account_0_sent_another_transaction(chain):
+    Wallet(chain.node, DEPLOYER.private_key).send(WALLETS[0].address, value=1)
+    with chain.worker() as worker:
+        assert f"first transaction of {DEPLOYER.address} was another one" in missing_reason(worker)
+        chain.condition(worker)
+        assert num_sent(chain.node) == 1
 
 
-def test_no_exchange_without_a_verifying_contract(founded, tmp_path):
-    with working(tmp_path, founded.url, exchange="") as worker:
+def test_no_exchange_without_a_verifying_contract(exchange_chain, tmp_path):
+    with working(tmp_path, exchange_chain.url, exchange="") as worker:
         assert exchange_of(worker) == ""
         assert worker.last_state().detail == ""
 
 
-def test_exchange_is_not_deployed_at_another_address(founded, tmp_path):
-    with working(tmp_path, founded.url, exchange=NOWHERE) as worker:
-        result = f"no contract at {NOWHERE}, and a deployment would create one at {PLACE}"
-        assert why_none(worker) == result
-    with working(tmp_path, founded.url, exchange=NOWHERE, deploy=False) as worker:
-        assert why_none(worker) == f"no contract at {NOWHERE}"
+def test_exchange_is_not_deployed_at_another_address(exchange_chain, tmp_path):
+    with working(tmp_path, exchange_chain.url, exchange=NO_CONTRACT) as worker:
+        result = f"no contract at {NO_CONTRACT}, and a deployment would create one at {EXCHANGE}"
+        assert missing_reason(worker) == result
+    with working(tmp_path, exchange_chain.url, exchange=NO_CONTRACT, deploy=False) as worker:
+        assert missing_reason(worker) == f"no contract at {NO_CONTRACT}"
 
 
 @pytest.mark.parametrize(("settings", "result"), [
@@ -189,51 +188,52 @@ def test_exchange_is_not_deployed_at_another_address(founded, tmp_path):
     ({"exchange": DEVELOPMENT.collateral}, f"the contract at {DEVELOPMENT.collateral} is not an"),
     ({"exchange": DEVELOPMENT.conditional_tokens}, "is not an exchange contract"),
 ])  # fmt: skip
-def test_exchange_with_another_domain_is_not_used(founded, tmp_path, settings, result):
-    with working(tmp_path, founded.url, **settings) as worker:
-        assert result.format(PLACE, PLACE, PLACE) in why_none(worker)
+def test_exchange_with_another_domain_is_not_used(exchange_chain, tmp_path, settings, result):
+    with working(tmp_path, exchange_chain.url, **settings) as worker:
+        assert result.format(EXCHANGE, EXCHANGE, EXCHANGE) in missing_reason(worker)
 
 
-def test_exchange_of_another_operator_is_not_used(founded, tmp_path):
+def test_exchange_of_another_operator_is_not_used(exchange_chain, tmp_path):
     other = WALLETS[0]
-    with working(tmp_path, founded.url, operator_key=other.private_key) as worker:
-        mine = worker.ready().addresses.collateral
+    with working(tmp_path, exchange_chain.url, operator_key=other.private_key) as worker:
+        expected = worker.ready().addresses.collateral
+        collateral = DEVELOPMENT.collateral
+        result = f"collateral of the exchange at {EXCHANGE} is {collateral}; expected {expected}"
+        assert result in missing_reason(worker)
+    settings = {"operator_key": WALLETS[1].private_key, "addresses": CONTRACTS}
+    with working(tmp_path / "named", exchange_chain.url, **settings) as worker:
         result = (
-            f"collateral of the exchange at {PLACE} is {DEVELOPMENT.collateral}; expected {mine}"
+            f"the operator of the exchange at {EXCHANGE} is {exchange_chain.operator}; expected "
         )
-        assert result in why_none(worker)
-    given = {"operator_key": WALLETS[1].private_key, "addresses": CONTRACTS}
-    with working(tmp_path / "named", founded.url, **given) as worker:
-        result = f"the operator of the exchange at {PLACE} is {founded.operator}; expected "
-        assert why_none(worker) == result + WALLETS[1].address
+        assert missing_reason(worker) == result + WALLETS[1].address
 
 
 # ----- markets -------------------------------------------------------------------------------
 
 
-def test_prepared_condition_is_registered_with_the_exchange(founded):
-    with founded.worker() as worker:
-        condition = founded.condition(worker)
-        assert is_known(founded, condition.yes)
-        assert is_known(founded, condition.no)
-        again = done(worker, "again", PrepareBody(question_id=condition.question))
-        assert (again["prepareTx"], again["registerTx"]) == (None, None)
-        assert again["exchange"] == PLACE
+def test_prepared_condition_is_registered_with_the_exchange(exchange_chain):
+    with exchange_chain.worker() as worker:
+        condition = exchange_chain.condition(worker)
+        assert is_known(exchange_chain, condition.yes)
+        assert is_known(exchange_chain, condition.no)
+        repeated = done(worker, "again", PrepareBody(question_id=condition.question))
+        assert (repeated["prepareTx"], repeated["registerTx"]) == (None, None)
+        assert repeated["exchange"] == EXCHANGE
 
 
-def test_condition_prepared_before_the_exchange_can_be_registered_later(world):
+def test_condition_prepared_before_the_exchange_can_be_registered_later(chain):
     question = f"0x{'56' * 32}"
     body = PrepareBody(question_id=question)
-    with world.worker(exchange="") as worker:
+    with chain.worker(exchange="") as worker:
         before = done(worker, "before", body)
         assert before["prepareTx"]
         assert (before["registerTx"], before["exchange"]) == (None, "")
-    num_sent = world.num_sent()
-    with world.worker() as worker:
-        assert exchange_of(worker) == PLACE
+    num_sent = chain.num_sent()
+    with chain.worker() as worker:
+        assert exchange_of(worker) == EXCHANGE
         assert done(worker, "before", body) == before
         after = done(worker, "before/at the exchange", body)
         assert after["prepareTx"] is None
-        world.check_happened([after["registerTx"]])
-        assert is_known(world, int(after["yesTokenId"]))
-    assert world.num_sent() == num_sent + 1
+        chain.check_happened([after["registerTx"]])
+        assert is_known(chain, int(after["yesTokenId"]))
+    assert chain.num_sent() == num_sent + 1

@@ -1,9 +1,9 @@
-"""A test server, a production server, and makers that trade there."""
+"""Fixtures: a server of each environment, makers, and new market ids."""
 
 import httpx
 import pytest
 
-from tests.server.api.people import Person, Place, Shop, operators_token
+from tests.server.api.makers import ApiClient, Maker, MarketIds, operator_token
 from tests.server.live import live_server
 from tests.signings import DOMAIN, EXCHANGE
 
@@ -12,14 +12,14 @@ SECRET = "a secret for tests, of more than 32 bytes"
 
 @pytest.fixture(scope="session")
 def live(tmp_path_factory):
-    """A server of the test environment, its budgets off."""
+    """A server of the test environment without rate limits."""
     with live_server(tmp_path_factory.mktemp("api") / "data", rate_limits=False) as server:
         yield server
 
 
 @pytest.fixture(scope="session")
 def production(tmp_path_factory):
-    """A server of the production environment, its budgets off; operators come with a token."""
+    """A server of the production environment without rate limits, and its operator's client."""
     with live_server(
         tmp_path_factory.mktemp("production") / "data",
         rate_limits=False,
@@ -30,7 +30,7 @@ def production(tmp_path_factory):
         verifying_contract=EXCHANGE,
         jwt_secret=SECRET,
     ) as server:
-        token = operators_token(SECRET)
+        token = operator_token(SECRET)
         server.operator = httpx.Client(
             base_url=server.url, timeout=60, headers={"Authorization": f"Bearer {token}"}
         )
@@ -44,43 +44,43 @@ def http(live):
 
 
 @pytest.fixture
-def shop(http):
-    return Shop(http)
+def api(http):
+    return ApiClient(http)
 
 
 @pytest.fixture
-def place():
-    return Place()
+def market():
+    return MarketIds()
 
 
 @pytest.fixture
 def alice():
-    return Person()
+    return Maker()
 
 
 @pytest.fixture
 def bob():
-    return Person()
+    return Maker()
 
 
 @pytest.fixture
-def market(production):
-    """A market of the production server, with both tokens."""
-    made = Place()
-    body = {"marketId": made.id, "yesTokenId": str(made.yes), "noTokenId": str(made.no)}
+def production_market(production):
+    """A market with both tokens, opened on the production server."""
+    ids = MarketIds()
+    body = {"marketId": ids.id, "yesTokenId": str(ids.yes), "noTokenId": str(ids.no)}
     assert production.operator.post("/api/admin/markets", json=body).status_code == 200
-    return made
+    return ids
 
 
 @pytest.fixture
 def key_for(production):
-    """Make API keys: ``key_for(person, ...)`` gives the headers that it comes with."""
+    """Return a function that creates an API key for makers and returns its header."""
 
-    def make(*people, scopes=("read", "trade", "cancel")):
+    def make(*makers, scopes=("read", "trade", "cancel")):
         body = {
             "name": "a test",
             "scopes": list(scopes),
-            "makers": [person.address for person in people],
+            "makers": [maker.address for maker in makers],
         }
         answer = production.operator.post("/api/admin/keys", json=body)
         assert answer.status_code == 200, answer.text

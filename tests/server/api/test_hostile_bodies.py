@@ -1,4 +1,4 @@
-"""Hostile bodies: a documented rejection, and the connection serves the next request."""
+"""Hostile bodies get a documented rejection, and the connection serves the next request."""
 
 import http.client
 import json
@@ -7,36 +7,36 @@ from urllib.parse import urlsplit
 import pytest
 
 from clob_server.api.problems import PROBLEMS
-from tests.server.api.people import ONE, good, raw
+from tests.server.api.makers import ONE, good, raw
 
 JSON = {"content-type": "application/json"}
 LIMIT = 65_536
 
 
 @pytest.fixture
-def line(live):
-    """One connection, kept alive."""
-    made = http.client.HTTPConnection(urlsplit(live.url).netloc, timeout=60)
-    yield made
-    made.close()
+def connection(live):
+    """A keep-alive connection."""
+    connection = http.client.HTTPConnection(urlsplit(live.url).netloc, timeout=60)
+    yield connection
+    connection.close()
 
 
-def ask(line, path, body, method="POST"):
-    """Send a body over a connection; return status and answer."""
-    line.request(method, path, body, JSON)
-    answer = line.getresponse()
+def send(connection, path, body, method="POST"):
+    """Send a body over a connection; return the status and the decoded response body."""
+    connection.request(method, path, body, JSON)
+    answer = connection.getresponse()
     return answer.status, json.loads(answer.read())
 
 
-def assert_rejected(line, path, body, *codes):
+def assert_rejected(connection, path, body, *codes):
     """Assert that a body is rejected and the connection stays usable."""
-    socket = line.sock
-    status, said = ask(line, path, body)
-    assert said["code"] in codes, said
-    assert status == said["status"] == PROBLEMS[said["code"]].status
-    assert len(said["detail"]) < 1_000
-    assert socket is None or line.sock is socket
-    assert said["code"] != "INTERNAL"
+    socket = connection.sock
+    status, rejection = send(connection, path, body)
+    assert rejection["code"] in codes, rejection
+    assert status == rejection["status"] == PROBLEMS[rejection["code"]].status
+    assert len(rejection["detail"]) < 1_000
+    assert socket is None or connection.sock is socket
+    assert rejection["code"] != "INTERNAL"
 
 
 PATHS = [
@@ -46,11 +46,11 @@ PATHS = [
 ]  # fmt: skip
 
 NOT_JSON = {
-    "nothing": b"",
+    "empty": b"",
     "a word": b"hello",
-    "cut": b'{"maker": "0x',
+    "truncated": b'{"maker": "0x',
     "single quotes": b"{'maker': 1}",
-    "a comma too many": b'{"a": 1,}',
+    "a trailing comma": b'{"a": 1,}',
     "two values": b'{"a": 1} {"b": 2}',
     "NaN": b'{"salt": NaN}',
     "Infinity": b'{"salt": -Infinity}',
@@ -61,7 +61,7 @@ NOT_JSON = {
     "overlong UTF-8": b'{"salt": "\xc0\xaf"}',
     "UTF-8 of a surrogate": b'{"salt": "\xed\xa0\x80"}',
     "half a surrogate pair": b'{"salt": "\\ud800"}',
-    "the other half": b'{"salt": "\\udc00"}',
+    "the second half of a pair": b'{"salt": "\\udc00"}',
     "a byte order mark": b'\xef\xbb\xbf{"salt": "1"}',
     "UTF-16": '{"salt": "1"}'.encode("utf-16"),
     "a control character": b'{"salt": "\x00"}',
@@ -72,19 +72,19 @@ NOT_JSON = {
 
 
 @pytest.mark.parametrize("path", PATHS)
-def test_invalid_json_is_rejected(line, path, live):
+def test_invalid_json_is_rejected(connection, path, live):
     for name, body in NOT_JSON.items():
         codes = (
             ("INVALID_JSON", "INVALID_FIELD") if name == "deep and closed" else ("INVALID_JSON",)
         )
-        assert_rejected(line, path, body, *codes)
+        assert_rejected(connection, path, body, *codes)
     assert good(live.http.get("/health"))["status"]
 
 
 @pytest.mark.parametrize("path", PATHS)
 @pytest.mark.parametrize("body", [b"[]", b"[{}]", b"5", b'"text"', b"null", b"true", b"1.5"])
-def test_body_that_is_not_an_object_is_rejected(line, path, body):
-    assert_rejected(line, path, body, "INVALID_FIELD")
+def test_body_that_is_not_an_object_is_rejected(connection, path, body):
+    assert_rejected(connection, path, body, "INVALID_FIELD")
 
 
 ODD = [
@@ -112,35 +112,35 @@ FIELDS = {
 @pytest.mark.parametrize(
     ("path", "field"), [(path, field) for path, names in FIELDS.items() for field in names]
 )
-def test_every_field_with_values_of_every_type(line, place, alice, bob, path, field):
-    """Each field gets what it should not; the server has an answer that is none of its mistakes."""
+def test_every_field_with_values_of_every_type(connection, market, alice, bob, path, field):
+    """Any value in any field is accepted or rejected with a documented code, never with a 5xx."""
     bodies = {
-        "/api/orders": lambda: alice.signed(place),
-        "/api/orders/gasless": lambda: alice.gasless(place),
+        "/api/orders": lambda: alice.signed(market),
+        "/api/orders/gasless": lambda: alice.gasless(market),
         "/api/orders/nonce": lambda: alice.nonce(1),
         "/api/orders/delegates": lambda: alice.delegate(bob, 0),
-        "/api/orders/batch": lambda: {"orders": [alice.gasless(place)]},
+        "/api/orders/batch": lambda: {"orders": [alice.gasless(market)]},
     }
     for value in ODD:
-        status, said = ask(line, path, raw(bodies[path]() | {field: value}))
+        status, rejection = send(connection, path, raw(bodies[path]() | {field: value}))
         if status == 200:
             continue
-        assert said["code"] in PROBLEMS, said
-        assert status == said["status"] < 500
-        assert len(said["detail"]) < 1_000
-    assert ask(line, path, raw(bodies[path]()))[0] in (200, 422)
+        assert rejection["code"] in PROBLEMS, rejection
+        assert status == rejection["status"] < 500
+        assert len(rejection["detail"]) < 1_000
+    assert send(connection, path, raw(bodies[path]()))[0] in (200, 422)
 
 
-def test_last_of_duplicate_keys_is_used(line, place, alice):
-    body = raw(alice.gasless(place, price=30))[:-1] + b',"price":40}'
-    status, told = ask(line, "/api/orders/gasless", body)
+def test_last_of_duplicate_keys_is_used(connection, market, alice):
+    body = raw(alice.gasless(market, price=30))[:-1] + b',"price":40}'
+    status, reply = send(connection, "/api/orders/gasless", body)
     assert status == 200
-    line.request("GET", f"/api/orders/{told['orderId']}")
-    assert json.loads(line.getresponse().read())["price"] == 40
+    connection.request("GET", f"/api/orders/{reply['orderId']}")
+    assert json.loads(connection.getresponse().read())["price"] == 40
 
 
-def test_body_limit_is_64_kib(live, place, alice):
-    body = raw(alice.gasless(place, note=""))
+def test_body_limit_is_64_kib(live, market, alice):
+    body = raw(alice.gasless(market, note=""))
     full = body[:-2] + b"x" * (LIMIT - len(body)) + body[-2:]
     assert len(full) == LIMIT
     assert good(live.http.post("/api/orders/gasless", content=full, headers=JSON))["success"]
@@ -148,20 +148,20 @@ def test_body_limit_is_64_kib(live, place, alice):
     assert (answer.status_code, answer.json()["code"]) == (413, "BODY_TOO_LARGE")
 
 
-def test_chunked_body_is_read(line, place, alice):
-    body = raw(alice.gasless(place))
+def test_chunked_body_is_read(connection, market, alice):
+    body = raw(alice.gasless(market))
     parts = [body[start : start + 7] for start in range(0, len(body), 7)]
-    line.request("POST", "/api/orders/gasless", iter(parts), JSON, encode_chunked=True)
-    answer = line.getresponse()
+    connection.request("POST", "/api/orders/gasless", iter(parts), JSON, encode_chunked=True)
+    answer = connection.getresponse()
     assert (answer.status, json.loads(answer.read())["success"]) == (200, True)
 
 
-def test_long_integers_are_read_exactly(line, place, alice):
-    body = raw(alice.gasless(place)).replace(f'"{ONE}"'.encode(), b"%d" % (10**20 + 1))
-    status, told = ask(line, "/api/orders/gasless", body)
+def test_long_integers_are_read_exactly(connection, market, alice):
+    body = raw(alice.gasless(market)).replace(f'"{ONE}"'.encode(), b"%d" % (10**20 + 1))
+    status, reply = send(connection, "/api/orders/gasless", body)
     assert status == 200
-    line.request("GET", f"/api/orders/{told['orderId']}")
-    assert json.loads(line.getresponse().read())["size"] == str(10**20 + 1)
+    connection.request("GET", f"/api/orders/{reply['orderId']}")
+    assert json.loads(connection.getresponse().read())["size"] == str(10**20 + 1)
     for digits in (5_000, 60_000):
         huge = body.replace(b"%d" % (10**20 + 1), b"9" * digits)
-        assert_rejected(line, "/api/orders/gasless", huge, "AMOUNT_TOO_LARGE", "INVALID_JSON")
+        assert_rejected(connection, "/api/orders/gasless", huge, "AMOUNT_TOO_LARGE", "INVALID_JSON")

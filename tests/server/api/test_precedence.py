@@ -13,15 +13,15 @@ from clob import RejectedError
 from clob.signing import SignedOrder
 from clob.units import SIZE_MAX
 from clob_server.api.problems import PROBLEMS
-from tests.server.api.people import BUY, ONE, SELL, Person, Place, Shop, problem
+from tests.server.api.makers import BUY, ONE, SELL, ApiClient, Maker, MarketIds, problem
 
 LONG_AGO = 1_700_000_000
-STRANGER = Person()
-FORGED = "by somebody else"
+STRANGER = Maker()
+FORGED = "signed by another wallet"
 
 
 class Flaw(NamedTuple):
-    """A rule that is broken, and how."""
+    """A violated rule: the expected code and the fields that violate it."""
 
     code: str
     changes: dict
@@ -49,7 +49,7 @@ FIELDS = [
     Flaw("INVALID_FIELD", {"clientOrderId": ""}, "clientOrderId"),
     Flaw("INVALID_FIELD", {"deadlineMs": "x"}, "deadlineMs"),
 ]
-"""The fields: those that are signed in the sequence of the schema, and then the others."""
+"""Single fields: the signed ones in the order of the schema, then the others."""
 
 MEANING = [
     Flaw("TAKER_NOT_SUPPORTED", {"taker": STRANGER.address}),
@@ -63,7 +63,7 @@ MEANING = [
     Flaw("INVALID_SIGNATURE", {"signature": FORGED}),
     Flaw("SIGNER_NOT_AUTHORISED", {"signer": STRANGER.address}),
 ]
-"""What they mean, where it is to go, and who signed it."""
+"""Meaning of the fields, market and token, signature and signer."""
 
 ENGINE = [
     Flaw("DEADLINE_PASSED", {"deadlineMs": 1}),
@@ -75,7 +75,7 @@ ENGINE = [
     Flaw("NONCE_TOO_LOW", {"nonce": "4"}),
     Flaw("POST_ONLY_WOULD_CROSS", {"makerAmount": str(7 * ONE // 10), "postOnly": True}),
 ]
-"""What the engine looks at."""
+"""Rules of the engine."""
 
 ALL = [*FIELDS, *MEANING, *ENGINE]
 
@@ -84,13 +84,13 @@ def name(flaw):
     return f"{flaw.code}-{'-'.join(flaw.changes)}"
 
 
-class World:
-    """A market in which every rule can be broken."""
+class Scenario:
+    """A market in which every rule can be violated."""
 
     def __init__(self, server, market):
-        shop, bob = Shop(server.http), Person()
-        self.http, self.market, self.alice = server.http, market, Person()
-        self.halted = Place()
+        api, bob = ApiClient(server.http), Maker()
+        self.http, self.market, self.alice = server.http, market, Maker()
+        self.halted = MarketIds()
         body = {"marketId": self.halted.id, "yesTokenId": str(self.halted.yes), "noTokenId": "9"}
         for path, json in (
             ("", body | {"noTokenId": str(self.halted.no)}),
@@ -98,55 +98,55 @@ class World:
         ):
             answer = server.operator.post(f"/api/admin/markets{path}", json=json)
             assert answer.status_code == 200, answer.text
-        for place in (market, self.halted):
+        for ids in (market, self.halted):
             answer = server.operator.patch(
-                f"/api/admin/markets/{place.id}", json={"minSize": str(10**16)}
+                f"/api/admin/markets/{ids.id}", json={"minSize": str(10**16)}
             )
             assert answer.status_code == 200, answer.text
-        shop.place(bob.signed(market, SELL, 60, ONE))
-        shop.post("/api/orders/nonce", self.alice.nonce(5))
-        shop.place(self.alice.signed(market, BUY, 10, nonce=5, also={"clientOrderId": "taken"}))
+        api.place(bob.signed(market, SELL, 60, ONE))
+        api.post("/api/orders/nonce", self.alice.nonce(5))
+        api.place(self.alice.signed(market, BUY, 10, nonce=5, also={"clientOrderId": "taken"}))
 
     def body(self, *flaws):
-        """An order with these flaws, signed all the same where it can be."""
+        """Return an order with these flaws, with a valid signature where possible."""
         body = self.alice.signed(self.market, BUY, 50, nonce=5)
         for flaw in flaws:
             body |= flaw.changes
         if body["marketId"] == "halted":
             body |= {"marketId": self.halted.id, "tokenId": str(self.halted.yes)}
         signers = {STRANGER.address: STRANGER}
-        who = signers.get(body["signer"], self.alice)
+        signer = signers.get(body["signer"], self.alice)
         if body["signature"] == FORGED:
-            who = Person()
+            signer = Maker()
         elif body["signature"] == 5:
             return body
         try:
-            made = SignedOrder.from_json(body | {"signature": ""})
+            order = SignedOrder.from_json(body | {"signature": ""})
         except RejectedError:
             return body | {"signature": "0x" + "11" * 65}
-        signed = who.body(made, self.market)
+        signed = signer.body(order, self.market)
         return body | {"signature": signed["signature"]}
 
 
 @pytest.fixture(scope="module")
-def world(production):
-    market = Place()
+def scenario(production):
+    market = MarketIds()
     body = {"marketId": market.id, "yesTokenId": str(market.yes), "noTokenId": str(market.no)}
     assert production.operator.post("/api/admin/markets", json=body).status_code == 200
-    return World(production, market)
+    return Scenario(production, market)
 
 
-def test_order_that_violates_no_rule_is_accepted(world):
-    assert Shop(world.http).place(world.body())["success"]
+def test_order_that_violates_no_rule_is_accepted(scenario):
+    assert ApiClient(scenario.http).place(scenario.body())["success"]
 
 
 @pytest.mark.parametrize("first", ALL, ids=name)
-def test_first_violated_rule_rejects(world, first):
-    problem(world.http.post("/api/orders", json=world.body(first)), first.code, first.path)
+def test_first_violated_rule_rejects(scenario, first):
+    problem(scenario.http.post("/api/orders", json=scenario.body(first)), first.code, first.path)
     for other in ALL[ALL.index(first) + 1 :]:
         if first.changes.keys().isdisjoint(other.changes):
-            told = world.http.post("/api/orders", json=world.body(first, other))
-            problem(told, first.code, first.path)
+            reply = scenario.http.post("/api/orders", json=scenario.body(first, other))
+            problem(reply, first.code, first.path)
 
 
 def test_every_adjacent_pair_of_rules_is_covered():
@@ -156,16 +156,20 @@ def test_every_adjacent_pair_of_rules_is_covered():
 
 
 def test_documented_codes_have_the_order_of_the_rules():
-    places = {code: place for place, code in enumerate(PROBLEMS)}
-    later = [places[flaw.code] for flaw in (*MEANING, *ENGINE)]
+    position = {code: index for index, code in enumerate(PROBLEMS)}
+    later = [position[flaw.code] for flaw in (*MEANING, *ENGINE)]
     assert later == sorted(later)
-    assert places["UNSUPPORTED_MEDIA_TYPE"] < places["INVALID_JSON"] < places["INVALID_FIELD"]
-    assert max(places["INVALID_FIELD"], places["INVALID_ADDRESS"]) < later[0]
+    assert position["UNSUPPORTED_MEDIA_TYPE"] < position["INVALID_JSON"] < position["INVALID_FIELD"]
+    assert max(position["INVALID_FIELD"], position["INVALID_ADDRESS"]) < later[0]
 
 
-def test_body_is_checked_before_its_fields(world):
+def test_body_is_checked_before_its_fields(scenario):
     wrong = {"content-type": "text/plain"}
-    problem(world.http.post("/api/orders", content=b"{", headers=wrong), "UNSUPPORTED_MEDIA_TYPE")
-    problem(world.http.post("/api/orders", content=b'{"maker": 5'), "INVALID_JSON")
-    problem(world.http.post("/api/orders", content=b"[]"), "INVALID_FIELD")
-    problem(world.http.post("/api/orders", content=b"x" * 70_000, headers=wrong), "BODY_TOO_LARGE")
+    problem(
+        scenario.http.post("/api/orders", content=b"{", headers=wrong), "UNSUPPORTED_MEDIA_TYPE"
+    )
+    problem(scenario.http.post("/api/orders", content=b'{"maker": 5'), "INVALID_JSON")
+    problem(scenario.http.post("/api/orders", content=b"[]"), "INVALID_FIELD")
+    problem(
+        scenario.http.post("/api/orders", content=b"x" * 70_000, headers=wrong), "BODY_TOO_LARGE"
+    )

@@ -8,7 +8,7 @@ import re
 import pytest
 
 from clob.signing import SignedOrder, amounts_of
-from tests.server.api.people import BUY, ONE, SELL, ZERO, Person, problem
+from tests.server.api.makers import BUY, ONE, SELL, ZERO, Maker, problem
 
 REQUIRED = {
     "maker": "INVALID_FIELD",
@@ -27,9 +27,9 @@ def assert_rejected(http, body, code, path=None):
 
 @pytest.mark.parametrize("field", REQUIRED)
 @pytest.mark.parametrize("gone", ["absent", "null"])
-def test_required_fields_are_required(http, place, alice, field, gone):
+def test_required_fields_are_required(http, market, alice, field, gone):
     """| Field | Type | Required |"""
-    body = alice.signed(place)
+    body = alice.signed(market)
     body = body | {field: None} if gone == "null" else {k: body[k] for k in body if k != field}
     assert_rejected(http, body, REQUIRED[field], field)
 
@@ -37,174 +37,174 @@ def test_required_fields_are_required(http, place, alice, field, gone):
 @pytest.mark.parametrize(
     "given", ["0x12", "x" * 42, "0x" + "g" * 40, "0x" + "1" * 41, "", 5, [], {}, True, 1.5]
 )
-def test_maker_is_a_valid_ethereum_address(http, place, alice, given):
+def test_maker_is_a_valid_ethereum_address(http, market, alice, given):
     """Valid Ethereum address (0x + 40 hex chars)."""
-    assert_rejected(http, alice.signed(place) | {"maker": given}, "INVALID_ADDRESS", "maker")
+    assert_rejected(http, alice.signed(market) | {"maker": given}, "INVALID_ADDRESS", "maker")
 
 
-def test_token_id_is_the_yes_or_the_no_token(http, shop, place, alice):
+def test_token_id_is_the_yes_or_the_no_token(http, api, market, alice):
     """ERC1155 outcome token ID (YES or NO)."""
-    shop.place(alice.signed(place, token=place.yes))
-    shop.place(alice.signed(place, token=place.no))
-    assert_rejected(http, alice.signed(place, token=place.no + 1), "TOKEN_NOT_IN_MARKET")
+    api.place(alice.signed(market, token=market.yes))
+    api.place(alice.signed(market, token=market.no))
+    assert_rejected(http, alice.signed(market, token=market.no + 1), "TOKEN_NOT_IN_MARKET")
 
 
 @pytest.mark.parametrize("field", ["makerAmount", "takerAmount"])
 @pytest.mark.parametrize("given", ["1.5", "-1", "1e18", "", " 1", "0x10", 1.5, -1, True, [], {}])
-def test_amounts_are_wei(http, place, alice, field, given):
+def test_amounts_are_wei(http, market, alice, field, given):
     """Wei."""
-    assert_rejected(http, alice.signed(place) | {field: given}, "INVALID_AMOUNT", field)
+    assert_rejected(http, alice.signed(market) | {field: given}, "INVALID_AMOUNT", field)
 
 
 @pytest.mark.parametrize(("side", "price"), [(BUY, 1), (BUY, 99), (SELL, 1), (SELL, 99)])
-def test_amounts_of_both_sides(shop, place, alice, side, price):
+def test_amounts_of_both_sides(api, market, alice, side, price):
     """Wei. BUY: collateral; SELL: tokens. - Wei. BUY: tokens; SELL: collateral."""
-    body = alice.signed(place, side, price, 7 * ONE)
+    body = alice.signed(market, side, price, 7 * ONE)
     maker, taker = amounts_of(side, price, 7 * ONE)
     assert (body["makerAmount"], body["takerAmount"]) == (str(maker), str(taker))
-    found = shop.order(shop.place(body)["orderId"])
-    assert (found["price"], found["size"]) == (price, str(7 * ONE))
+    order = api.order(api.place(body)["orderId"])
+    assert (order["price"], order["size"]) == (price, str(7 * ONE))
 
 
-def test_market_id_routes_the_order_to_the_right_orderbook(shop, alice, place):
+def test_market_id_routes_the_order_to_the_right_orderbook(api, alice, market):
     """Routes the order to the right orderbook."""
-    made = shop.place(alice.signed(place, BUY, 41))
-    assert shop.order(made["orderId"])["marketId"] == place.id
-    assert [level["price"] for level in shop.book(place)["bids"]] == [41]
+    reply = api.place(alice.signed(market, BUY, 41))
+    assert api.order(reply["orderId"])["marketId"] == market.id
+    assert [level["price"] for level in api.book(market)["bids"]] == [41]
 
 
 @pytest.mark.parametrize("given", ["", "a" * 65, "a b", "ä", "a/b", 5, [], {}, True])
-def test_market_id_with_invalid_characters_is_rejected(http, place, alice, given):
+def test_market_id_with_invalid_characters_is_rejected(http, market, alice, given):
     """Identifier (decision 25: 1 to 64 of [A-Za-z0-9._:-])."""
-    assert_rejected(http, alice.signed(place) | {"marketId": given}, "INVALID_FIELD", "marketId")
+    assert_rejected(http, alice.signed(market) | {"marketId": given}, "INVALID_FIELD", "marketId")
 
 
-def test_signature_is_by_the_signer(http, place, alice, bob):
+def test_signature_is_by_the_signer(http, market, alice, bob):
     """Signed by the signer address."""
-    body = alice.signed(place)
-    forged = bob.body(SignedOrder.from_json(body), place)
-    said = assert_rejected(http, forged, "INVALID_SIGNATURE", "signature")
-    assert (said["check"], said["expectedSigner"]) == ("WRONG_SIGNER", alice.address)
-    assert said["recoveredAddress"] == bob.address
+    body = alice.signed(market)
+    forged = bob.body(SignedOrder.from_json(body), market)
+    rejection = assert_rejected(http, forged, "INVALID_SIGNATURE", "signature")
+    assert (rejection["check"], rejection["expectedSigner"]) == ("WRONG_SIGNER", alice.address)
+    assert rejection["recoveredAddress"] == bob.address
 
 
 @pytest.mark.parametrize("change", [
     lambda sign: sign[:-1], lambda sign: sign + "0", lambda sign: sign[2:],
     lambda sign: "0x" + "z" * 130, lambda _: "", lambda _: "0x", lambda _: 5, lambda _: [],
 ])  # fmt: skip
-def test_signature_has_the_format_0x_and_130_hex_chars(http, place, alice, change):
+def test_signature_has_the_format_0x_and_130_hex_chars(http, market, alice, change):
     """Format 0x + 130 hex chars."""
-    body = alice.signed(place)
+    body = alice.signed(market)
     body["signature"] = change(body["signature"])
     assert_rejected(http, body, "INVALID_SIGNATURE", "signature")
 
 
-def test_signer_is_the_maker_by_default(shop, place, alice):
+def test_signer_is_the_maker_by_default(api, market, alice):
     """Usually the maker; may be a delegate. | required: no"""
-    body = alice.signed(place)
+    body = alice.signed(market)
     del body["signer"]
-    assert shop.order(shop.place(body)["orderId"])["signer"] == alice.address
+    assert api.order(api.place(body)["orderId"])["signer"] == alice.address
 
 
-def test_signer_may_be_a_delegate(http, shop, place, alice, bob):
+def test_signer_may_be_a_delegate(http, api, market, alice, bob):
     """may be a delegate."""
-    body = bob.signed(place, maker=alice.address, signer=bob.address)
+    body = bob.signed(market, maker=alice.address, signer=bob.address)
     assert_rejected(http, body, "SIGNER_NOT_AUTHORISED")
-    shop.post("/api/orders/delegates", alice.delegate(bob, 0))
-    found = shop.order(shop.place(body)["orderId"])
-    assert (found["maker"], found["signer"]) == (alice.address, bob.address)
+    api.post("/api/orders/delegates", alice.delegate(bob, 0))
+    order = api.order(api.place(body)["orderId"])
+    assert (order["maker"], order["signer"]) == (alice.address, bob.address)
 
 
 @pytest.mark.parametrize("given", [2, -1, 256, "buy", "2", 0.0, 1.5, True, [], {}])
-def test_side_is_0_or_1(http, place, alice, given):
+def test_side_is_0_or_1(http, market, alice, given):
     """0 = BUY, 1 = SELL."""
-    assert_rejected(http, alice.signed(place) | {"side": given}, "INVALID_SIDE", "side")
+    assert_rejected(http, alice.signed(market) | {"side": given}, "INVALID_SIDE", "side")
 
 
 @pytest.mark.parametrize("given", [2, 3, 255, 256, -1, "x", 1.5, True, []])
-def test_signature_type_is_0_or_1(http, place, alice, given):
+def test_signature_type_is_0_or_1(http, market, alice, given):
     """0 or 1. Default 1."""
     code = "INVALID_SIGNATURE" if given in (2, 3, 255) and given is not True else "INVALID_FIELD"
-    assert_rejected(http, alice.signed(place) | {"signatureType": given}, code, "signatureType")
+    assert_rejected(http, alice.signed(market) | {"signatureType": given}, code, "signatureType")
 
 
-def test_signature_type_is_1_by_default(shop, place, alice):
+def test_signature_type_is_1_by_default(api, market, alice):
     """Default 1."""
-    body = alice.signed(place)
+    body = alice.signed(market)
     del body["signatureType"]
-    assert shop.order(shop.place(body)["orderId"])["signatureType"] == 1
+    assert api.order(api.place(body)["orderId"])["signatureType"] == 1
 
 
 @pytest.mark.parametrize("given", [-1, 1.5, "1.5", "soon", True, [], {}, 2**256])
-def test_expiration_is_unix_seconds(http, place, alice, given):
+def test_expiration_is_unix_seconds(http, market, alice, given):
     """Unix seconds."""
-    body = alice.signed(place) | {"expiration": given}
+    body = alice.signed(market) | {"expiration": given}
     assert_rejected(http, body, "INVALID_FIELD", "expiration")
 
 
-def test_fee_rate_bps_is_0_by_default(shop, place, alice):
+def test_fee_rate_bps_is_0_by_default(api, market, alice):
     """Default 0."""
-    body = alice.signed(place)
+    body = alice.signed(market)
     del body["feeRateBps"]
-    assert shop.order(shop.place(body)["orderId"])["feeRateBps"] == 0
+    assert api.order(api.place(body)["orderId"])["feeRateBps"] == 0
 
 
 @pytest.mark.parametrize(("rate", "good"), [(0, True), (1000, True), (1001, False)])
-def test_fee_rate_bps_has_a_range(http, shop, place, alice, rate, good):
+def test_fee_rate_bps_has_a_range(http, api, market, alice, rate, good):
     """Range 0 to 1000."""
-    body = alice.signed(place, fee_rate_bps=rate)
+    body = alice.signed(market, fee_rate_bps=rate)
     if good:
-        assert shop.order(shop.place(body)["orderId"])["feeRateBps"] == rate
+        assert api.order(api.place(body)["orderId"])["feeRateBps"] == rate
     else:
         assert_rejected(http, body, "INVALID_FEE_RATE", "feeRateBps")
 
 
-def test_salt_is_a_uniqueness_value(shop, place, alice):
+def test_salt_is_a_uniqueness_value(api, market, alice):
     """Uniqueness value."""
-    one, other = (shop.place(alice.signed(place, salt=salt)) for salt in ("1", "2"))
+    one, other = (api.place(alice.signed(market, salt=salt)) for salt in ("1", "2"))
     assert one["orderId"] != other["orderId"]
 
 
 @pytest.mark.parametrize(("field", "default"), [("nonce", "0"), ("taker", ZERO), ("salt", "0")])
-def test_absent_field_has_its_default(shop, place, alice, field, default):
+def test_absent_field_has_its_default(api, market, alice, field, default):
     """Default '0'. - Default is the zero address (any taker)."""
-    body = alice.signed(place, salt=0)
+    body = alice.signed(market, salt=0)
     del body[field]
-    assert shop.order(shop.place(body)["orderId"])[field] == default
+    assert api.order(api.place(body)["orderId"])[field] == default
 
 
-def test_order_for_one_taker_is_rejected(http, place, alice):
+def test_order_for_one_taker_is_rejected(http, market, alice):
     """Default is the zero address (any taker). (Decision 19: another is rejected.)"""
-    body = alice.signed(place, taker=Person().address)
+    body = alice.signed(market, taker=Maker().address)
     assert_rejected(http, body, "TAKER_NOT_SUPPORTED", "taker")
 
 
-def test_the_response(shop, place, alice, bob):
+def test_the_response(api, market, alice, bob):
     """`success` (boolean), `orderId` (string), `matched` (boolean), `trades` (array of trade
     summary)."""
-    quiet = shop.place(alice.signed(place, SELL, 40, ONE))
+    quiet = api.place(alice.signed(market, SELL, 40, ONE))
     assert (quiet["success"], quiet["matched"], quiet["trades"]) == (True, False, [])
     assert re.fullmatch("ord_[0-9]+_[0-9a-z]{6}", quiet["orderId"])
-    shop.place(alice.signed(place, SELL, 41, 2 * ONE))
-    told = shop.place(bob.signed(place, BUY, 41, 2 * ONE))
-    assert (told["success"], told["matched"]) == (True, True)
-    assert [(trade["price"], trade["size"]) for trade in told["trades"]] == (
+    api.place(alice.signed(market, SELL, 41, 2 * ONE))
+    reply = api.place(bob.signed(market, BUY, 41, 2 * ONE))
+    assert (reply["success"], reply["matched"]) == (True, True)
+    assert [(trade["price"], trade["size"]) for trade in reply["trades"]] == (
         [(40, str(ONE)), (41, str(ONE))]
     )
 
 
-def test_the_trade_summary(shop, place, alice, bob):
+def test_the_trade_summary(api, market, alice, bob):
     """`id` (string), `price` (integer, cents), `size` (string, wei), `txHash` (string)."""
-    shop.place(alice.signed(place, SELL, 40))
-    (trade,) = shop.place(bob.signed(place, BUY, 45))["trades"]
+    api.place(alice.signed(market, SELL, 40))
+    (trade,) = api.place(bob.signed(market, BUY, 45))["trades"]
     assert trade.keys() == {"id", "price", "size", "txHash"}
     assert re.fullmatch("trade_[0-9]+_[0-9a-z]{6}", trade["id"])
     assert (trade["price"], trade["size"], trade["txHash"]) == (40, str(ONE), None)
-    (kept,) = shop.http.get(f"/api/markets/{place.id}/trades").json()
+    (kept,) = api.http.get(f"/api/markets/{market.id}/trades").json()
     assert {name: kept[name] for name in trade} == trade
 
 
-def test_unknown_fields_are_ignored(shop, place, alice):
-    """The table names all that is read."""
-    body = alice.signed(place) | {"owner": "me", "orderType": "GTC", "nested": {"a": [1]}}
-    assert shop.place(body)["success"]
+def test_unknown_fields_are_ignored(api, market, alice):
+    """The table lists every field that the server reads."""
+    body = alice.signed(market) | {"owner": "me", "orderType": "GTC", "nested": {"a": [1]}}
+    assert api.place(body)["success"]

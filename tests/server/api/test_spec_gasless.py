@@ -8,7 +8,7 @@ import re
 import pytest
 
 from clob.units import SIZE_MAX
-from tests.server.api.people import BUY, ONE, SELL, Person, good, problem
+from tests.server.api.makers import BUY, ONE, SELL, Maker, good, problem
 
 REQUIRED = {
     "maker": "INVALID_ADDRESS",
@@ -36,85 +36,85 @@ def assert_rejected(http, body, code, path=None):
 
 @pytest.mark.parametrize("field", REQUIRED)
 @pytest.mark.parametrize("gone", ["absent", "null"])
-def test_required_fields_are_required(http, place, alice, field, gone):
+def test_required_fields_are_required(http, market, alice, field, gone):
     """| Field | Type | Required |"""
-    body = alice.gasless(place)
+    body = alice.gasless(market)
     body = body | {field: None} if gone == "null" else {k: body[k] for k in body if k != field}
     assert_rejected(http, body, REQUIRED[field], field)
 
 
-def test_maker_is_the_wallet_of_the_client(shop, place, alice):
+def test_maker_is_the_wallet_of_the_client(api, market, alice):
     """The caller's EOA wallet address."""
-    found = shop.order(shop.gasless(alice.gasless(place))["orderId"])
-    assert found["maker"] == found["signer"] == alice.address
+    order = api.order(api.gasless(alice.gasless(market))["orderId"])
+    assert order["maker"] == order["signer"] == alice.address
 
 
-def test_smart_wallet_holds_the_collateral(http, shop, place, alice):
+def test_smart_wallet_holds_the_collateral(http, api, market, alice):
     """Smart wallet holding the collateral. | required: no"""
-    wallet = Person().address
-    made = shop.gasless(alice.gasless(place, smartWallet=wallet.lower()))
-    assert shop.order(made["orderId"])["smartWallet"] == wallet
-    body = alice.gasless(place, smartWallet="0x12")
+    wallet = Maker().address
+    reply = api.gasless(alice.gasless(market, smartWallet=wallet.lower()))
+    assert api.order(reply["orderId"])["smartWallet"] == wallet
+    body = alice.gasless(market, smartWallet="0x12")
     assert_rejected(http, body, "INVALID_ADDRESS", "smartWallet")
 
 
-def test_token_id_is_the_yes_or_the_no_token(http, shop, place, alice):
+def test_token_id_is_the_yes_or_the_no_token(http, api, market, alice):
     """YES or NO token ID."""
-    shop.gasless(alice.gasless(place, token=place.yes))
-    shop.gasless(alice.gasless(place, token=place.no))
-    assert_rejected(http, alice.gasless(place, token=place.no + 1), "TOKEN_NOT_IN_MARKET")
+    api.gasless(alice.gasless(market, token=market.yes))
+    api.gasless(alice.gasless(market, token=market.no))
+    assert_rejected(http, alice.gasless(market, token=market.no + 1), "TOKEN_NOT_IN_MARKET")
 
 
 @pytest.mark.parametrize("side", [BUY, SELL])
-def test_side(shop, place, alice, side):
+def test_side(api, market, alice, side):
     """0 = BUY, 1 = SELL."""
-    found = shop.order(shop.gasless(alice.gasless(place, side))["orderId"])
-    assert found["side"] == int(side)
+    order = api.order(api.gasless(alice.gasless(market, side))["orderId"])
+    assert order["side"] == int(side)
 
 
 @pytest.mark.parametrize("price", [1, 99])
-def test_price_is_cents(shop, place, alice, price):
+def test_price_is_cents(api, market, alice, price):
     """Cents, 1 to 99."""
-    assert shop.order(shop.gasless(alice.gasless(place, price=price))["orderId"])["price"] == price
+    assert api.order(api.gasless(alice.gasless(market, price=price))["orderId"])["price"] == price
 
 
 @pytest.mark.parametrize("price", [0, 100, -1, 10**30, 50.0, 1.5, "50", "x", True, [], {}])
-def test_invalid_price_is_rejected(http, place, alice, price):
+def test_invalid_price_is_rejected(http, market, alice, price):
     """Cents, 1 to 99. | integer"""
-    assert_rejected(http, alice.gasless(place, price=price), "PRICE_OUT_OF_RANGE", "price")
+    assert_rejected(http, alice.gasless(market, price=price), "PRICE_OUT_OF_RANGE", "price")
 
 
-def test_size_is_wei(http, shop, place, alice):
+def test_size_is_wei(http, api, market, alice):
     """Wei (1e18 = 1 token)."""
-    found = shop.order(shop.gasless(alice.gasless(place, size=ONE + 7))["orderId"])
-    assert found["size"] == str(ONE + 7)
+    order = api.order(api.gasless(alice.gasless(market, size=ONE + 7))["orderId"])
+    assert order["size"] == str(ONE + 7)
     for size in ("1e18", "1.0", "", "x", "-1"):
-        assert_rejected(http, alice.gasless(place, size=size), "INVALID_AMOUNT", "size")
-    assert_rejected(http, alice.gasless(place, size=0), "INVALID_AMOUNT", "size")
-    assert_rejected(http, alice.gasless(place, size=SIZE_MAX + 1), "AMOUNT_TOO_LARGE", "size")
-    assert_rejected(http, alice.gasless(place, size=2**256), "AMOUNT_TOO_LARGE", "size")
+        assert_rejected(http, alice.gasless(market, size=size), "INVALID_AMOUNT", "size")
+    assert_rejected(http, alice.gasless(market, size=0), "INVALID_AMOUNT", "size")
+    assert_rejected(http, alice.gasless(market, size=SIZE_MAX + 1), "AMOUNT_TOO_LARGE", "size")
+    assert_rejected(http, alice.gasless(market, size=2**256), "AMOUNT_TOO_LARGE", "size")
 
 
-def test_market_identifier(shop, place, alice):
+def test_market_identifier(api, market, alice):
     """Market identifier."""
-    assert shop.order(shop.gasless(alice.gasless(place))["orderId"])["marketId"] == place.id
+    assert api.order(api.gasless(alice.gasless(market))["orderId"])["marketId"] == market.id
 
 
-def test_the_response(shop, place, alice, bob):
+def test_the_response(api, market, alice, bob):
     """`success` (boolean), `orderId` (string), `matched` (boolean), `trades` (array of trade
     summary)."""
-    quiet = shop.gasless(alice.gasless(place, SELL, 40))
+    quiet = api.gasless(alice.gasless(market, SELL, 40))
     assert (quiet["success"], quiet["matched"], quiet["trades"]) == (True, False, [])
     assert re.fullmatch("ord_[0-9]+_[0-9a-z]{6}", quiet["orderId"])
-    told = shop.gasless(bob.gasless(place, BUY, 60))
-    assert (told["success"], told["matched"]) == (True, True)
-    assert [(trade["price"], trade["size"]) for trade in told["trades"]] == [(40, str(ONE))]
+    reply = api.gasless(bob.gasless(market, BUY, 60))
+    assert (reply["success"], reply["matched"]) == (True, True)
+    assert [(trade["price"], trade["size"]) for trade in reply["trades"]] == [(40, str(ONE))]
 
 
-def test_gasless_and_signed_orders_share_one_book(shop, place, alice, bob):
+def test_gasless_and_signed_orders_share_one_book(api, market, alice, bob):
     """Gasless operations: the operator pays the blockchain gas for order creation."""
-    shop.place(alice.signed(place, SELL, 40))
-    assert shop.gasless(bob.gasless(place, BUY, 40))["matched"]
+    api.place(alice.signed(market, SELL, 40))
+    assert api.gasless(bob.gasless(market, BUY, 40))["matched"]
 
 
 # ----- merge, split, faucet ------------------------------------------------------------------
@@ -149,7 +149,7 @@ def test_faucet_needs_a_chain(http, alice):
     problem(http.post(path, json={}), "INVALID_ADDRESS", "user")
 
 
-def test_rejected_chain_operation_changes_nothing(http, shop, place, alice):
+def test_rejected_chain_operation_changes_nothing(http, api, market, alice):
     """A rejection changes nothing."""
     before = good(http.get("/health"))["commandSeq"]
     http.post("/api/gasless/merge", json=CONVERSION)

@@ -18,9 +18,11 @@ BUDGETS = {
 }
 
 
-def set_budgets(here, **budgets):
+def set_budgets(server, **budgets):
     body = {"budgets": {**BUDGETS, **budgets}}
-    assert here.http.put("/api/admin/limits", json=body, headers=here.operator).status_code == 200
+    assert (
+        server.http.put("/api/admin/limits", json=body, headers=server.operator).status_code == 200
+    )
 
 
 def assert_limited(answer, limit):
@@ -38,6 +40,6 @@ def assert_limited(answer, limit):
     return left
 
 
-def place(here, key=None, **more):
+def place(server, key=None, **more):
     headers = {} if key is None else {"X-API-Key": key}
-    return here.http.post("/api/orders/gasless", json={**GASLESS, **more}, headers=headers)
+    return server.http.post("/api/orders/gasless", json={**GASLESS, **more}, headers=headers)

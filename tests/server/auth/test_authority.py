@@ -132,17 +132,17 @@ def code_of(response):
 @pytest.mark.parametrize("name", BY_NAME)
 @pytest.mark.parametrize("environment", ENVIRONMENTS)
 def test_every_route_applies_its_rule(servers, environment, name, credential):
-    here, credentials = servers[environment]
-    answer = ask(here.http, name, credentials[credential])
+    server, credentials = servers[environment]
+    answer = ask(server.http, name, credentials[credential])
     code, rule = code_of(answer), ROUTE_RULES[name].rule(environment)
-    wanted = expected(rule, credential)
-    if wanted is None:
+    expected_status = expected(rule, credential)
+    if expected_status is None:
         assert code not in DENIALS, answer.text
         assert answer.status_code not in (401, 500), answer.text
     else:
-        assert code == wanted, answer.text
+        assert code == expected_status, answer.text
         batch = "results" in answer.json()
-        assert answer.status_code == (200 if batch else PROBLEMS[wanted].status)
+        assert answer.status_code == (200 if batch else PROBLEMS[expected_status].status)
         if answer.status_code == 401:
             assert "www-authenticate" in answer.headers
 
@@ -154,31 +154,31 @@ def test_every_kind_of_credential_is_tested(servers, environment):
 
 @pytest.mark.parametrize("environment", ENVIRONMENTS)
 def test_metrics_need_no_token_from_loopback(servers, environment):
-    here, _ = servers[environment]
-    answer = here.http.get("/metrics")
+    server, _ = servers[environment]
+    answer = server.http.get("/metrics")
     assert answer.status_code == 200
     assert b"clob_refusals_total" in answer.content
 
 
 @pytest.mark.parametrize("environment", ENVIRONMENTS)
 def test_unknown_path_and_method_are_reported_except_to_an_invalid_key(servers, environment):
-    here, credentials = servers[environment]
-    assert here.http.get("/nothing").json()["code"] == "NOT_FOUND"
-    assert here.http.put("/health").json()["code"] == "METHOD_NOT_ALLOWED"
+    server, credentials = servers[environment]
+    assert server.http.get("/nothing").json()["code"] == "NOT_FOUND"
+    assert server.http.put("/health").json()["code"] == "METHOD_NOT_ALLOWED"
     for path in ("/nothing", "/"):
-        answer = here.http.get(path, headers=credentials["a deactivated key"])
+        answer = server.http.get(path, headers=credentials["a deactivated key"])
         assert answer.json()["code"] == "INVALID_API_KEY"
 
 
 def test_deactivating_a_key_closes_its_user_channel(servers):
-    here, _ = servers["production"]
-    made = here.key(scopes=["read"])
+    server, _ = servers["production"]
+    made = server.key(scopes=["read"])
     headers = {"X-API-Key": made["key"]}
-    with websockets.sync.client.connect(here.live.ws_url, additional_headers=headers) as socket:
+    with websockets.sync.client.connect(server.live.ws_url, additional_headers=headers) as socket:
         socket.send(json.dumps({"type": "subscribe", "channel": "user", "maker": MAKER}))
         assert json.loads(socket.recv(10))["channel"] == "user"
-        gone = here.http.delete(f"/api/admin/keys/{made['keyId']}", headers=here.operator)
-        assert gone.status_code == 200
+        response = server.http.delete(f"/api/admin/keys/{made['keyId']}", headers=server.operator)
+        assert response.status_code == 200
         with pytest.raises(websockets.exceptions.ConnectionClosed) as closed:
             socket.recv(10)
         assert closed.value.rcvd.code == 1008

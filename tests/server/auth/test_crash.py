@@ -8,10 +8,10 @@ from tests.server.auth.servers import operated_server
 RESOURCES = ("markets", "keys", "limits")
 
 
-def admin_state(here):
+def admin_state(server):
     """Return the operator's view, without the last use of keys."""
     state = {
-        name: here.http.get(f"/api/admin/{name}", headers=here.operator).json()
+        name: server.http.get(f"/api/admin/{name}", headers=server.operator).json()
         for name in RESOURCES
     }
     for key in state["keys"]:
@@ -32,7 +32,7 @@ def crashed(tmp_path_factory):
             assert first.http.request(method, path, json=body, headers=first.operator).is_success
         set_budgets(first, ordersPerMinute=3)
         key = first.key(ordersPerMinute=2, requestsPerMinute=2)["key"]
-        gone = first.deactivated_key()
+        deactivated = first.deactivated_key()
         for given, count in ((key, 2), (None, 3)):
             for _ in range(count):
                 assert place(first, given, tokenId="5").status_code == 200
@@ -40,19 +40,19 @@ def crashed(tmp_path_factory):
         before = admin_state(first)
         first.live.kill()
     with operated_server(folder, "test") as second:
-        yield second, before, key, gone
+        yield second, before, key, deactivated
 
 
 def test_changes_by_operators_survive_a_crash(crashed):
-    here, before, _, gone = crashed
-    assert admin_state(here) == before
-    assert here.http.get("/", headers={"X-API-Key": gone}).status_code == 401
+    server, before, _, deactivated = crashed
+    assert admin_state(server) == before
+    assert server.http.get("/", headers={"X-API-Key": deactivated}).status_code == 401
 
 
 def test_order_budgets_survive_a_crash_and_request_budgets_do_not(crashed):
-    here, _, key, _ = crashed
-    assert_limited(place(here, key), 2)
-    assert_limited(place(here), 3)
+    server, _, key, _ = crashed
+    assert_limited(place(server, key), 2)
+    assert_limited(place(server), 3)
     # The order above was one of its two requests.
-    assert here.http.get("/", headers={"X-API-Key": key}).status_code == 200
-    assert here.http.get("/", headers={"X-API-Key": key}).status_code == 429
+    assert server.http.get("/", headers={"X-API-Key": key}).status_code == 200
+    assert server.http.get("/", headers={"X-API-Key": key}).status_code == 429

@@ -190,24 +190,24 @@ def test_order_budgets_survive_a_restart(harness):
     harness.advance_ms(20_000)
     charge(harness, harness.call(), 1)
     log_charges(harness)
-    again = restarted(harness, down_ms=30_000)
-    rejected("RATE_LIMITED", charge, again, again.call())
-    rejected("RATE_LIMITED", charge, again, again.admit(key=whole))
-    charge(again, again.call(address="192.0.2.2"), 4)
-    again.advance_ms(9_999)
-    rejected("RATE_LIMITED", charge, again, again.call())
-    again.advance_ms(1)
-    charge(again, again.call(), 3)
-    rejected("RATE_LIMITED", charge, again, again.call())
+    harness_after = restarted(harness, down_ms=30_000)
+    rejected("RATE_LIMITED", charge, harness_after, harness_after.call())
+    rejected("RATE_LIMITED", charge, harness_after, harness_after.admit(key=whole))
+    charge(harness_after, harness_after.call(address="192.0.2.2"), 4)
+    harness_after.advance_ms(9_999)
+    rejected("RATE_LIMITED", charge, harness_after, harness_after.call())
+    harness_after.advance_ms(1)
+    charge(harness_after, harness_after.call(), 3)
+    rejected("RATE_LIMITED", charge, harness_after, harness_after.call())
 
 
 def test_charges_expire_within_a_minute_if_the_clock_is_behind_the_log(harness):
     charge(harness, harness.call(), 4)
     log_charges(harness)
-    again = restarted(harness, down_ms=-10 * MINUTE_MS)
-    rejected("RATE_LIMITED", charge, again, again.call())
-    again.advance_ms(MINUTE_MS)
-    charge(again, again.call(), 4)
+    harness_after = restarted(harness, down_ms=-10 * MINUTE_MS)
+    rejected("RATE_LIMITED", charge, harness_after, harness_after.call())
+    harness_after.advance_ms(MINUTE_MS)
+    charge(harness_after, harness_after.call(), 4)
 
 
 def test_request_budgets_are_reset_by_a_restart(harness):

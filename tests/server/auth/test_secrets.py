@@ -14,11 +14,19 @@ def pieces(secret):
     return [secret[begin : begin + 24] for begin in range(18, len(secret) - 24, 24)]
 
 
-def send_secrets(here):
+def send_secrets(server):
     """Send requests with secrets; return the keys, tokens and signatures."""
-    made = [here.key(), here.key(makers=[])]
-    keys = [each["key"] for each in made] + [here.deactivated_key(), f"clob_{'1' * 12}_{'2' * 64}"]
-    tokens = [here.token(), here.token(scope="none"), here.token_of_other_algorithm(), "x." * 40]
+    made = [server.key(), server.key(makers=[])]
+    keys = [each["key"] for each in made] + [
+        server.deactivated_key(),
+        f"clob_{'1' * 12}_{'2' * 64}",
+    ]
+    tokens = [
+        server.token(),
+        server.token(scope="none"),
+        server.token_of_other_algorithm(),
+        "x." * 40,
+    ]
     maker = address_of(KEYS[0])
     order = SignedOrder(maker=maker, signer=maker, token_id=1, maker_amount=50, taker_amount=100)
     body = {**sign(order, DOMAIN, KEYS[0]).to_json(), "marketId": "m"}
@@ -27,13 +35,13 @@ def send_secrets(here):
         for token in tokens:
             headers = {"X-API-Key": key, "Authorization": f"Bearer {token}"}
             for path in ("/", "/api/orders", "/api/admin/keys", "/metrics"):
-                here.http.get(path, headers=headers)
+                server.http.get(path, headers=headers)
             for order_body in (body, tampered, {**body, "key": key}):
-                here.http.post("/api/orders", json=order_body, headers=headers)
-            here.http.post("/api/admin/keys", content=f"{{{key}", headers=headers)
-            here.http.post("/api/admin/keys", json={"name": key, token: 1}, headers=headers)
+                server.http.post("/api/orders", json=order_body, headers=headers)
+            server.http.post("/api/admin/keys", content=f"{{{key}", headers=headers)
+            server.http.post("/api/admin/keys", json={"name": key, token: 1}, headers=headers)
     for each in made:
-        here.http.delete(f"/api/admin/keys/{each['keyId']}", headers=here.operator)
+        server.http.delete(f"/api/admin/keys/{each['keyId']}", headers=server.operator)
     return keys, tokens, [body["signature"], tampered["signature"]]
 
 
@@ -42,10 +50,10 @@ def written(tmp_path, capfd):
     """Return the secrets sent, the log of the server and its data folder."""
     with operated_server(
         tmp_path, "test", rate_limits=False, log_level="debug", access_log=True
-    ) as here:
-        sent = send_secrets(here)
-        assert here.live.stop() == 0
-        return sent, capfd.readouterr().err, here.live.folder
+    ) as server:
+        sent = send_secrets(server)
+        assert server.live.stop() == 0
+        return sent, capfd.readouterr().err, server.live.folder
 
 
 def test_logs_contain_no_secret_and_data_folder_no_key_or_token(written):

@@ -7,7 +7,7 @@ import pytest
 
 from clob_server.api.problems import PROBLEMS
 from clob_server.demo.bots import MARKET
-from tests.chain.settling_venues import SettlingVenue
+from tests.chain.settling_server import SettlingServer
 from tests.server.live import live_server
 from tests.server.meta.operators import authority_of, token_of
 
@@ -33,9 +33,9 @@ def live(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def venue(live):
+def server(live):
     """The same server with a market whose trades settle, and with traders."""
-    return SettlingVenue(live).set_up()
+    return SettlingServer(live).set_up()
 
 
 @pytest.fixture(scope="module")
@@ -107,8 +107,8 @@ def test_api_reference_shows_every_route_and_every_code(page, live):
             section = page.locator(f"#{route['operationId']}")
             assert section.locator(".path").inner_text() == path
             assert section.locator(".method").inner_text() == method.upper()
-    shown = page.locator("#codes tbody tr").evaluate_all("rows => rows.map(row => row.id)")
-    assert shown == list(PROBLEMS)
+    codes = page.locator("#codes tbody tr").evaluate_all("rows => rows.map(row => row.id)")
+    assert codes == list(PROBLEMS)
 
 
 def test_type_of_a_problem_links_to_its_code(page, live):
@@ -243,17 +243,17 @@ def test_market_with_only_a_question_is_prepared_on_the_chain(board, live):
     assert live.http.get(f"/api/markets/{name}").json()["conditionId"]
 
 
-def test_dashboard_shows_the_settlement_of_a_trade(board, venue):
+def test_dashboard_shows_the_settlement_of_a_trade(board, server):
     row = board.locator("#market-rain")
     sync_api.expect(row).to_contain_text("settles")
     row.locator("a").click()
     sync_api.expect(board.locator("#book-state")).to_contain_text("live")
     price = 41 if scheme_of(board) == "light" else 42
-    venue.trade(venue.trader(), venue.trader(), price)
+    server.trade(server.trader(), server.trader(), price)
     trade = board.locator("#tape tbody tr").first
     sync_api.expect(trade).to_contain_text(f"bought{price}¢1directsettled")
-    venue.until_settled()
-    _, tx = next(iter(venue.settlements_by_id().values()))
+    server.until_settled()
+    _, tx = next(iter(server.settlements_by_id().values()))
     assert trade.locator(".badge").get_attribute("title") == tx
     board.reload()
     board.wait_for_selector("#market-rain")
@@ -264,7 +264,7 @@ def test_dashboard_shows_the_settlement_of_a_trade(board, venue):
     sync_api.expect(operation).to_contain_text(f"settleTx confirmed {tx[:12]}")
 
 
-def test_market_that_settles_is_opened_with_the_checkbox(board, venue):
+def test_market_that_settles_is_opened_with_the_checkbox(board, server):
     name = f"settled-{scheme_of(board)}"
     board.click("text=Open a market")
     board.fill("[name=marketId]", name)
@@ -272,4 +272,4 @@ def test_market_that_settles_is_opened_with_the_checkbox(board, venue):
     board.check("[name=settles]")
     board.click("#market-form button")
     sync_api.expect(board.locator(f"#market-{name}")).to_contain_text("settles")
-    assert venue.market(name)["settlement"] == "chain"
+    assert server.market(name)["settlement"] == "chain"

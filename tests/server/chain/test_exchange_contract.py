@@ -3,50 +3,54 @@
 import pytest
 
 from clob_server.chain.config import DEVELOPMENT
-from tests.chain.people import read
-from tests.chain.venues import Venue
-from tests.server.api.people import good
+from tests.chain.chain_server import ChainServer
+from tests.chain.wallets import read
+from tests.server.api.makers import good
 from tests.server.live import live_server
 
 SETTINGS = {"chain": "embedded", "chain_port": 0, "rate_limits": False}
-ELSEWHERE = f"0x{'12' * 20}"
+NO_CONTRACT = f"0x{'12' * 20}"
 
 
-def knows(venue, market):
+def is_registered(server, market):
     """Return whether the exchange maps both tokens of a market to its condition."""
     condition = bytes.fromhex(market["conditionId"][2:])
     tokens = int(market["yesTokenId"]), int(market["noTokenId"])
-    place = DEVELOPMENT.exchange
-    found = [read(venue, place, "outcomes(uint256)", each, kind="bytes32") for each in tokens]
-    return found == [condition, condition]
+    exchange = DEVELOPMENT.exchange
+    outcomes = [
+        read(server, exchange, "outcomes(uint256)", each, kind="bytes32") for each in tokens
+    ]
+    return outcomes == [condition, condition]
 
 
-def test_market_is_registered_with_the_exchange(venue):
-    market = venue.open_market("hail", "Will it hail?")
-    result = good(venue.http.get("/api/gasless/operations/prepare:hail"))
-    assert result["answer"]["exchange"] == venue.chain()["exchange"] == DEVELOPMENT.exchange
+def test_market_is_registered_with_the_exchange(server):
+    market = server.open_market("hail", "Will it hail?")
+    result = good(server.http.get("/api/gasless/operations/prepare:hail"))
+    assert result["answer"]["exchange"] == server.chain()["exchange"] == DEVELOPMENT.exchange
     for hashed in (result["answer"]["prepareTx"], result["answer"]["registerTx"]):
-        assert venue.ask("eth_getTransactionReceipt", hashed)["status"] == "0x1"
-    assert knows(venue, market)
+        assert server.ask("eth_getTransactionReceipt", hashed)["status"] == "0x1"
+    assert is_registered(server, market)
 
 
 @pytest.mark.long
 def test_earlier_market_is_registered_at_the_next_start(tmp_path):
-    with live_server(tmp_path, verifying_contract=ELSEWHERE, **SETTINGS) as live:
-        venue = Venue(live)
-        assert venue.chain()["exchange"] is None
-        result = venue.outbox()
+    with live_server(tmp_path, verifying_contract=NO_CONTRACT, **SETTINGS) as live:
+        server = ChainServer(live)
+        assert server.chain()["exchange"] is None
+        result = server.outbox()
         assert result["state"] == "ready"
         assert result["detail"].startswith("trades do not settle: no contract at 0x1212")
-        market = venue.open_market("rain", "Will it rain?")
+        market = server.open_market("rain", "Will it rain?")
         assert live.stop() == 0
     for _ in range(2):
         with live_server(tmp_path, **SETTINGS) as live:
-            venue = Venue(live)
-            assert venue.outbox()["detail"] == ""
-            venue.wait_for("rain", "prepared")
-            assert venue.chain()["exchange"] == DEVELOPMENT.exchange
-            assert knows(venue, market)
-            found = [each["id"] for each in venue.operations() if each["kind"] == "prepare"]
-            assert found == [f"prepare:rain/{DEVELOPMENT.exchange}", "prepare:rain"]
+            server = ChainServer(live)
+            assert server.outbox()["detail"] == ""
+            server.wait_for("rain", "prepared")
+            assert server.chain()["exchange"] == DEVELOPMENT.exchange
+            assert is_registered(server, market)
+            operation_ids = [
+                each["id"] for each in server.operations() if each["kind"] == "prepare"
+            ]
+            assert operation_ids == [f"prepare:rain/{DEVELOPMENT.exchange}", "prepare:rain"]
             assert live.stop() == 0

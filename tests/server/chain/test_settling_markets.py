@@ -6,14 +6,14 @@ import pytest
 
 from clob_server.core.recovery import recover
 from clob_server.log import SqliteLog
-from tests.chain.people import UNIT
-from tests.chain.venues import Venue
-from tests.server.api.people import good, problem
+from tests.chain.chain_server import ChainServer
+from tests.chain.wallets import UNIT
+from tests.server.api.makers import good, problem
 from tests.server.live import live_server
 from tests.server.meta.operators import authority_of
 
 MARKETS = "/api/admin/markets"
-ELSEWHERE = f"0x{'12' * 20}"
+NO_CONTRACT = f"0x{'12' * 20}"
 
 
 def create(live, name, **body):
@@ -22,22 +22,22 @@ def create(live, name, **body):
     return live.http.post(MARKETS, json=body, headers=authority_of(live))
 
 
-def test_market_reports_that_its_trades_settle(venue):
-    made = good(create(venue.live, "freeze"))
+def test_market_reports_that_its_trades_settle(server):
+    made = good(create(server.live, "freeze"))
     assert (made["settlement"], made["minSize"], made["lotWei"]) == ("chain", str(10**16), "1")
-    assert made["collateral"] == venue.contracts.collateral
-    found = good(venue.http.get("/api/markets/freeze"))
-    assert (found["settlement"], found["conditionId"]) == ("chain", made["conditionId"])
-    assert good(venue.http.get("/api/markets/rain"))["settlement"] == "none"
+    assert made["collateral"] == server.contracts.collateral
+    market = good(server.http.get("/api/markets/freeze"))
+    assert (market["settlement"], market["conditionId"]) == ("chain", made["conditionId"])
+    assert good(server.http.get("/api/markets/rain"))["settlement"] == "none"
 
 
-def test_terms_can_be_chosen_for_a_settling_market(venue):
+def test_terms_can_be_chosen_for_a_settling_market(server):
     terms = {"complementary": True, "minSize": "200", "incomingFeeRateBps": 30}
-    made = good(create(venue.live, "thaw", **terms))
+    made = good(create(server.live, "thaw", **terms))
     assert terms.items() <= made.items()
     assert (made["settlement"], made["lotWei"]) == ("chain", "100")
     path, change = f"{MARKETS}/thaw", {"minSize": "300", "question": "?"}
-    answer = venue.http.patch(path, json=change, headers=authority_of(venue.live))
+    answer = server.http.patch(path, json=change, headers=authority_of(server.live))
     assert change.items() <= good(answer).items()
     assert answer.json()["settlement"] == "chain"
 
@@ -51,16 +51,16 @@ def test_terms_can_be_chosen_for_a_settling_market(venue):
         {"settles": "yes"},
     ],
 )
-def test_settling_market_needs_a_question_and_no_tokens(venue, body):
-    result = problem(create(venue.live, "named", **body), "INVALID_FIELD")
-    assert venue.http.get("/api/markets/named").status_code == 404
+def test_settling_market_needs_a_question_and_no_tokens(server, body):
+    result = problem(create(server.live, "named", **body), "INVALID_FIELD")
+    assert server.http.get("/api/markets/named").status_code == 404
     if "yesTokenId" in body:
         assert [fault["path"] for fault in result["errors"]] == ["settles"]
 
 
-def test_orders_need_funds_on_the_chain(venue, user):
-    good(create(venue.live, "melt"))
-    market = good(venue.http.get("/api/markets/melt"))
+def test_orders_need_funds_on_the_chain(server, user):
+    good(create(server.live, "melt"))
+    market = good(server.http.get("/api/markets/melt"))
     body = {
         "maker": user.address,
         "marketId": "melt",
@@ -69,10 +69,10 @@ def test_orders_need_funds_on_the_chain(venue, user):
         "price": 50,
         "size": str(UNIT),
     }
-    result = problem(venue.post("/api/orders/gasless", body), "GASLESS_NOT_ALLOWED")
-    exchange = venue.chain()["exchange"]
+    result = problem(server.post("/api/orders/gasless", body), "GASLESS_NOT_ALLOWED")
+    exchange = server.chain()["exchange"]
     assert f"{user.address} must call setGasless(true) at {exchange}" in result["detail"]
-    checked = good(venue.post("/api/orders/validate", body))
+    checked = good(server.post("/api/orders/validate", body))
     assert checked["refusal"]["code"] == "GASLESS_NOT_ALLOWED"
 
 
@@ -84,12 +84,12 @@ def test_settling_market_needs_a_chain(tmp_path):
 @pytest.mark.long
 def test_settling_market_needs_an_exchange(tmp_path):
     settings = {"chain": "embedded", "chain_port": 0, "rate_limits": False}
-    with live_server(tmp_path, verifying_contract=ELSEWHERE, **settings) as live:
-        venue = Venue(live)
+    with live_server(tmp_path, verifying_contract=NO_CONTRACT, **settings) as live:
+        server = ChainServer(live)
         result = problem(create(live, "freeze"), "EXCHANGE_NOT_DEPLOYED")
-        assert ELSEWHERE in result["detail"]
+        assert NO_CONTRACT in result["detail"]
         assert good(create(live, "freeze", settles=False))["settlement"] == "none"
-        venue.wait_for("freeze", "prepared")
+        server.wait_for("freeze", "prepared")
 
 
 @pytest.mark.long
@@ -98,7 +98,7 @@ def test_trade_ids_keep_their_base_after_a_restart(tmp_path):
     bases = []
     for name in ("freeze", "thaw"):
         with live_server(tmp_path, **settings) as live:
-            Venue(live)
+            ChainServer(live)
             assert good(create(live, name))["settlement"] == "chain"
         with closing(SqliteLog(tmp_path)) as log:
             exchange, *_ = recover(log)

@@ -42,45 +42,36 @@ async def started():
     return recorder
 
 
-def test_lines_are_sent_and_received():
-    async def main():
-        recorder = await started()
-        for line in (b"one\n", b"two\n"):
-            recorder.process.send(line)
-        await recorder.until(lambda: recorder.lines == [b"one\n", b"two\n"])
-        await recorder.process.close(PATIENCE_S)
-        assert not recorder.exits
-        recorder.process.send(b"ignored\n")
-
-    asyncio.run(main())
+async def test_lines_are_sent_and_received():
+    recorder = await started()
+    for line in (b"one\n", b"two\n"):
+        recorder.process.send(line)
+    await recorder.until(lambda: recorder.lines == [b"one\n", b"two\n"])
+    await recorder.process.close(PATIENCE_S)
+    assert not recorder.exits
+    recorder.process.send(b"ignored\n")
 
 
-def test_restart_pause_doubles_until_it_is_reset():
-    async def main():
-        recorder = await started()
-        for number in (1, 2):
-            recorder.process.send(b"die\n")
-            await recorder.until(lambda number=number: recorder.num_starts == number + 1)
-        assert recorder.exits == [("exit code 7", PAUSE_S), ("exit code 7", 2 * PAUSE_S)]
-        recorder.process.reset_pause()
+async def test_restart_pause_doubles_until_it_is_reset():
+    recorder = await started()
+    for number in (1, 2):
         recorder.process.send(b"die\n")
-        await recorder.until(lambda: recorder.num_starts == 4)
-        assert recorder.exits[-1] == ("exit code 7", PAUSE_S)
-        assert recorder.process.num_deaths == 3
-        await recorder.process.close(PATIENCE_S)
+        await recorder.until(lambda number=number: recorder.num_starts == number + 1)
+    assert recorder.exits == [("exit code 7", PAUSE_S), ("exit code 7", 2 * PAUSE_S)]
+    recorder.process.reset_pause()
+    recorder.process.send(b"die\n")
+    await recorder.until(lambda: recorder.num_starts == 4)
+    assert recorder.exits[-1] == ("exit code 7", PAUSE_S)
+    assert recorder.process.num_deaths == 3
+    await recorder.process.close(PATIENCE_S)
 
-    asyncio.run(main())
 
-
-def test_process_that_does_not_exit_is_killed():
-    async def main():
-        recorder = await started()
-        recorder.process.send(b"ready\n")
-        recorder.process.send(b"hang\n")
-        await recorder.until(lambda: recorder.lines)
-        begin = time.monotonic()
-        await recorder.process.close(0.1)
-        assert time.monotonic() - begin < PATIENCE_S
-        assert not recorder.process.is_running
-
-    asyncio.run(main())
+async def test_process_that_does_not_exit_is_killed():
+    recorder = await started()
+    recorder.process.send(b"ready\n")
+    recorder.process.send(b"hang\n")
+    await recorder.until(lambda: recorder.lines)
+    begin = time.monotonic()
+    await recorder.process.close(0.1)
+    assert time.monotonic() - begin < PATIENCE_S
+    assert recorder.process._process is None

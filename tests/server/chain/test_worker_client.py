@@ -6,6 +6,7 @@ import pytest
 
 from clob.units import UINT256_MAX
 from clob_server.api.problems import ApiError
+from clob_server.chain.events import StartWatching
 from clob_server.chain.messages import (
     LINE_BYTES_MAX,
     BeginOperation,
@@ -33,83 +34,71 @@ def done(name):
     return OperationDone(id=name, kind="faucet", answer=b"{}")
 
 
-def test_pending_operation_is_resent_and_its_end_reported_once():
-    async def main():
-        client, sent, ended = make_client()
-        waiting = asyncio.create_task(client.run_operation("a", None, 7))
-        await asyncio.sleep(0)
-        client.resend()
-        assert sent == [BeginOperation(id="a", body=None, now_ms=7)] * 2
-        client.on_operation(done("a"))
-        assert (await waiting).id == "a"
-        assert ended == []
-        client.on_operation(done("a"))
-        assert ended == [done("a")]
-        client.resend()
-        assert len(sent) == 2
-
-    asyncio.run(main())
+async def test_pending_operation_is_resent_and_its_end_reported_once():
+    client, sent, ended = make_client()
+    waiting = asyncio.create_task(client.run_operation("a", None, 7))
+    await asyncio.sleep(0)
+    client.resend()
+    assert sent == [BeginOperation(id="a", body=None, now_ms=7)] * 2
+    client.on_operation(done("a"))
+    assert (await waiting).id == "a"
+    assert ended == []
+    client.on_operation(done("a"))
+    assert ended == [done("a")]
+    client.resend()
+    assert len(sent) == 2
 
 
-def test_query_returns_the_next_status_and_operation_waits_for_the_end():
-    async def main():
-        client, sent, _ = make_client()
-        waiting = asyncio.create_task(client.run_operation("a", None, 7))
-        await asyncio.sleep(0)
-        queries = [asyncio.create_task(client.get_operation("a")) for _ in range(2)]
-        await asyncio.sleep(0)
-        assert sent[1:] == [GetOperation(id="a")] * 2
-        client.on_operation(OperationUnknown(id="a"))
-        assert [type(each) for each in await asyncio.gather(*queries)] == [OperationUnknown] * 2
-        assert not waiting.done()
-        failed = OperationFailed(
-            id="a", kind="merge", code="OPERATION_FAILED", detail="", hashes={}, undone=True
-        )
-        client.on_operation(failed)
-        assert await waiting == failed
-
-    asyncio.run(main())
+async def test_query_returns_the_next_status_and_operation_waits_for_the_end():
+    client, sent, _ = make_client()
+    waiting = asyncio.create_task(client.run_operation("a", None, 7))
+    await asyncio.sleep(0)
+    queries = [asyncio.create_task(client.get_operation("a")) for _ in range(2)]
+    await asyncio.sleep(0)
+    assert sent[1:] == [GetOperation(id="a")] * 2
+    client.on_operation(OperationUnknown(id="a"))
+    assert [type(each) for each in await asyncio.gather(*queries)] == [OperationUnknown] * 2
+    assert not waiting.done()
+    failed = OperationFailed(
+        id="a", kind="merge", code="OPERATION_FAILED", detail="", hashes={}, undone=True
+    )
+    client.on_operation(failed)
+    assert await waiting == failed
 
 
-def test_queries_fail_when_the_worker_exits_and_operations_wait():
-    async def main():
-        client, sent, _ = make_client()
-        waiting = asyncio.create_task(client.run_operation("a", None, 7))
-        queries = [
-            asyncio.create_task(client.get_operation("b")),
-            asyncio.create_task(client.find_missing(["c"])),
-        ]
-        await asyncio.sleep(0)
-        assert sent[-1] == FindMissing(request=1, ids=["c"])
-        client.fail_queries("it exited")
-        for each in await asyncio.gather(*queries, return_exceptions=True):
-            assert type(each) is ApiError
-            assert (each.code, str(each)) == ("CHAIN_UNAVAILABLE", "it exited")
-        client.on_answer(MissingOperations(request=1, ids=[]))  # too late, and ignored
-        assert not waiting.done()
-        client.close()
-        with pytest.raises(asyncio.CancelledError):
-            await waiting
-
-    asyncio.run(main())
+async def test_queries_fail_when_the_worker_exits_and_operations_wait():
+    client, sent, _ = make_client()
+    waiting = asyncio.create_task(client.run_operation("a", None, 7))
+    queries = [
+        asyncio.create_task(client.get_operation("b")),
+        asyncio.create_task(client.find_missing(["c"])),
+    ]
+    await asyncio.sleep(0)
+    assert sent[-1] == FindMissing(request=1, ids=["c"])
+    client.fail_queries("it exited")
+    for each in await asyncio.gather(*queries, return_exceptions=True):
+        assert type(each) is ApiError
+        assert (each.code, str(each)) == ("CHAIN_UNAVAILABLE", "it exited")
+    client.on_answer(MissingOperations(request=1, ids=[]))  # too late, and ignored
+    assert not waiting.done()
+    client.close()
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
 
 
-def test_requests_without_a_worker_are_rejected():
+async def test_requests_without_a_worker_are_rejected():
     def check():
         raise ApiError("CHAIN_UNAVAILABLE", "no worker")
 
-    async def main():
-        client, sent, _ = make_client(check)
-        for request in (
-            client.run_operation("a", None, 7),
-            client.get_operation("a"),
-            client.find_missing([]),
-        ):
-            with pytest.raises(ApiError, match="no worker"):
-                await request
-        assert sent == []
-
-    asyncio.run(main())
+    client, sent, _ = make_client(check)
+    for request in (
+        client.run_operation("a", None, 7),
+        client.get_operation("a"),
+        client.find_missing([]),
+    ):
+        with pytest.raises(ApiError, match="no worker"):
+            await request
+    assert sent == []
 
 
 # ----- long lists ------------------------------------------------------------------------------
@@ -145,7 +134,9 @@ def names(count):
 )
 def test_long_lists_are_split_across_messages(client, sent, num_wallets, num_tokens, num_messages):
     wallets, tokens = names(num_wallets)[0], names(num_tokens)[1]
-    client.start_watching(7, HASH, wallets, tokens)
+    client.start_watching(
+        StartWatching(after_block=7, block_hash=HASH, wallets=wallets, tokens=tokens)
+    )
     assert len(sent) == num_messages
     assert [each for message in sent for each in message.wallets] == wallets
     assert [each for message in sent for each in message.tokens] == tokens

@@ -1,4 +1,4 @@
-"""``clob-server export``: the log of a stopped server, as a journal and as tables."""
+"""``clob-server export`` writes the log of a stopped server as a journal and as tables."""
 
 import json
 import time
@@ -31,10 +31,10 @@ def folder(tmp_path):
     return tmp_path / "data"
 
 
-def wait_until(comes_true):
+def wait_until(condition):
     """Wait for background work of a server."""
     end_s = time.monotonic() + START_S
-    while not comes_true():
+    while not condition():
         assert time.monotonic() < end_s
         time.sleep(0.02)
 
@@ -48,9 +48,9 @@ def test_tables_are_exported_as_json_lines_and_parquet(folder, tmp_path, capsys)
     for form in ("jsonl", "parquet"):
         out = tmp_path / form
         assert cli.main(["export", str(out), str(folder), "--form", form]) == 0
-        told = capsys.readouterr().out
-        assert f"trades {ORDERS // 2}" in told
-        assert f"orders {ORDERS}" in told
+        output = capsys.readouterr().out
+        assert f"trades {ORDERS // 2}" in output
+        assert f"orders {ORDERS}" in output
     trades = lines(tmp_path / "jsonl" / "trades.jsonl")
     assert [trade["price"] for trade in trades] == [50] * (ORDERS // 2)
     table = parquet.read_table(tmp_path / "parquet" / "trades.parquet")
@@ -62,15 +62,15 @@ def test_tables_are_exported_as_json_lines_and_parquet(folder, tmp_path, capsys)
 def test_frames_covered_by_a_snapshot_are_exported_and_dropped(folder, tmp_path, capsys):
     journal = tmp_path / "old.frames"
     assert cli.main(["export", str(journal), str(folder), "--drop"]) == 0
-    told = capsys.readouterr().out
-    assert told.endswith(", deleted from the log\n")
+    output = capsys.readouterr().out
+    assert output.endswith(", deleted from the log\n")
     assert clob_cli.main(["verify", str(journal)]) == 0
     assert cli.main(["verify", str(folder)]) == 0
     capsys.readouterr()
-    again = tmp_path / "again.frames"
-    assert cli.main(["export", str(again), str(folder), "--drop"]) == 0
+    second = tmp_path / "second.frames"
+    assert cli.main(["export", str(second), str(folder), "--drop"]) == 0
     assert capsys.readouterr().out == "nothing to export\n"
-    assert not again.exists()
+    assert not second.exists()
     with live_server(folder) as live:
         assert len(live.http.get("/api/markets/m/trades").json()) == ORDERS // 2
 

@@ -25,7 +25,7 @@ KEY = re.compile(r"clob_([0-9a-f]{12})_[0-9a-f]{64}")
 
 @pytest.fixture
 def run(capsys, monkeypatch):
-    """Run a command; give its exit code, and what it wrote to standard output and error."""
+    """Run a command; return its exit code, standard output and standard error."""
     for name in list(os.environ):
         if name.startswith("CLOB_"):
             monkeypatch.delenv(name)
@@ -41,7 +41,7 @@ def run(capsys, monkeypatch):
 
 
 @pytest.fixture(scope="module")
-def here(tmp_path_factory):
+def server(tmp_path_factory):
     with operated_server(tmp_path_factory.mktemp("cli"), "test", rate_limits=False) as made:
         yield made
 
@@ -57,14 +57,14 @@ def keys_of(folder):
 
 def test_key_is_created_offline(run, tmp_path):
     folder = tmp_path / "data"
-    code, out, told = run(
+    code, out, err = run(
         *("key", "create", *in_folder(folder), "--name", "bot", "--scopes", "trade,cancel"),
         *("--makers", MAKER.lower(), "--orders-per-minute", 50, "--environment", "production"),
     )
     assert code == 0
     key_id = KEY.fullmatch(out.strip())[1]
-    assert key_id in told
-    assert out.strip() not in told
+    assert key_id in err
+    assert out.strip() not in err
     key = keys_of(folder)[key_id]
     assert (key.name, key.scopes, key.makers) == ("bot", ("trade", "cancel"), (MAKER,))
     assert (key.environment, key.orders_per_minute) == ("production", 50)
@@ -78,16 +78,18 @@ def test_key_is_created_offline(run, tmp_path):
 
 def test_server_accepts_offline_keys_and_rejects_revoked_ones(run, tmp_path):
     folder = tmp_path / "test"
-    wanted = ("--name", "k", "--scopes", "read")
-    kept, gone = (run("key", "create", *in_folder(folder), *wanted)[1].strip() for _ in range(2))
-    code, out, _ = run("key", "revoke", gone[5:17], *in_folder(folder))
-    assert (code, out) == (0, f"key {gone[5:17]} deactivated\n")
-    with operated_server(tmp_path, "test") as here:
-        assert here.http.get("/", headers={"X-API-Key": kept}).status_code == 200
-        assert here.http.get("/", headers={"X-API-Key": gone}).status_code == 401
-        assert place(here).status_code == 200
-        assert here.live.stop() == 0
-    code, out, _ = run("key", "revoke", kept[5:17], *in_folder(folder))
+    options = ("--name", "k", "--scopes", "read")
+    active, revoked = (
+        run("key", "create", *in_folder(folder), *options)[1].strip() for _ in range(2)
+    )
+    code, out, _ = run("key", "revoke", revoked[5:17], *in_folder(folder))
+    assert (code, out) == (0, f"key {revoked[5:17]} deactivated\n")
+    with operated_server(tmp_path, "test") as server:
+        assert server.http.get("/", headers={"X-API-Key": active}).status_code == 200
+        assert server.http.get("/", headers={"X-API-Key": revoked}).status_code == 401
+        assert place(server).status_code == 200
+        assert server.live.stop() == 0
+    code, out, _ = run("key", "revoke", active[5:17], *in_folder(folder))
     assert code == 0
     assert all(key.deactivated_ms for key in keys_of(folder).values())
     with closing(SqliteLog(folder)) as log:
@@ -95,20 +97,20 @@ def test_server_accepts_offline_keys_and_rejects_revoked_ones(run, tmp_path):
 
 
 def test_rejected_revocation_writes_nothing(run, tmp_path):
-    whole = run("key", "create", *in_folder(tmp_path), "--name", "k", "--scopes", "read")[1]
-    run("key", "revoke", whole[5:17], *in_folder(tmp_path))
+    key = run("key", "create", *in_folder(tmp_path), "--name", "k", "--scopes", "read")[1]
+    run("key", "revoke", key[5:17], *in_folder(tmp_path))
     with closing(SqliteLog(tmp_path)) as log:
         before = log.tail
-    for key_id, code in ((whole[5:17], "KEY_INACTIVE"), ("000000000000", "UNKNOWN_KEY")):
-        found, out, told = run("key", "revoke", key_id, *in_folder(tmp_path))
-        assert (found, out) == (1, "")
-        assert told.startswith(f"clob-server: {code}: ")
+    for key_id, code in ((key[5:17], "KEY_INACTIVE"), ("000000000000", "UNKNOWN_KEY")):
+        exit_code, out, err = run("key", "revoke", key_id, *in_folder(tmp_path))
+        assert (exit_code, out) == (1, "")
+        assert err.startswith(f"clob-server: {code}: ")
     with closing(SqliteLog(tmp_path)) as log:
         assert log.tail == before
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "field"),
     [
         (("--name", "k", "--scopes", "read,admin"), "scopes[1]"),
         (("--name", "k", "--scopes", ","), "scopes"),
@@ -117,103 +119,109 @@ def test_rejected_revocation_writes_nothing(run, tmp_path):
         (("--name", "k", "--scopes", "read", "--orders-per-minute", 100_001), "ordersPerMinute"),
     ],
 )
-def test_invalid_key_is_rejected(run, tmp_path, words, told):
+def test_invalid_key_is_rejected(run, tmp_path, words, field):
     folder = tmp_path / "none"
-    code, out, wrong = run("key", "create", *in_folder(folder), *words)
+    code, out, err = run("key", "create", *in_folder(folder), *words)
     assert (code, out) == (1, "")
-    assert told in wrong
+    assert field in err
     assert not folder.exists()
 
 
 def test_unknown_environment_is_rejected(run, tmp_path):
     words = ("key", "create", *in_folder(tmp_path), "--name", "k", "--scopes", "read")
-    code, _, told = run(*words, CLOB_ENVIRONMENT="mainnet")
-    assert (code, "CLOB_ENVIRONMENT" in told) == (2, True)
+    code, _, err = run(*words, CLOB_ENVIRONMENT="mainnet")
+    assert (code, "CLOB_ENVIRONMENT" in err) == (2, True)
 
 
 @pytest.mark.parametrize("words", [("list",), ("revoke", "000000000000")])
 def test_folder_without_a_log_is_not_changed(run, tmp_path, words):
     folder = tmp_path / "mistyped"
-    code, out, told = run("key", *words, *in_folder(folder))
-    assert (code, out, told) == (2, "", f"clob-server: no log found in {folder}\n")
+    code, out, err = run("key", *words, *in_folder(folder))
+    assert (code, out, err) == (2, "", f"clob-server: no log found in {folder}\n")
     assert not folder.exists()
 
 
-def test_folder_of_a_running_server_is_not_changed(run, here):
-    code, out, told = run("key", "list", *in_folder(here.live.folder))
+def test_folder_of_a_running_server_is_not_changed(run, server):
+    code, out, err = run("key", "list", *in_folder(server.live.folder))
     assert (code, out) == (2, "")
-    assert "LOG_LOCKED" in told
-    assert "--url" in told
+    assert "LOG_LOCKED" in err
+    assert "--url" in err
 
 
-def test_keys_are_created_listed_and_revoked_on_a_running_server(run, here):
-    where = (*in_folder(here.live.folder), "--url", here.live.url)
-    wanted = ("--name", "by url", "--scopes", "read", "--makers", MAKER)
-    code, out, told = run("key", "create", *where, *wanted)
+def test_keys_are_created_listed_and_revoked_on_a_running_server(run, server):
+    target = (*in_folder(server.live.folder), "--url", server.live.url)
+    options = ("--name", "by url", "--scopes", "read", "--makers", MAKER)
+    code, out, err = run("key", "create", *target, *options)
     assert code == 0
-    whole = out.strip()
-    key_id = KEY.fullmatch(whole)[1]
-    assert key_id in told
-    assert here.http.get("/", headers={"X-API-Key": whole}).status_code == 200
-    assert f"{key_id}  active" in run("key", "list", *where)[1]
-    assert run("key", "revoke", key_id, *where)[:2] == (0, f"key {key_id} deactivated\n")
-    assert f"{key_id}  deactivated" in run("key", "list", *where)[1]
-    assert here.http.get("/", headers={"X-API-Key": whole}).status_code == 401
-    code, out, told = run("key", "revoke", key_id, *where)
+    key = out.strip()
+    key_id = KEY.fullmatch(key)[1]
+    assert key_id in err
+    assert server.http.get("/", headers={"X-API-Key": key}).status_code == 200
+    assert f"{key_id}  active" in run("key", "list", *target)[1]
+    assert run("key", "revoke", key_id, *target)[:2] == (0, f"key {key_id} deactivated\n")
+    assert f"{key_id}  deactivated" in run("key", "list", *target)[1]
+    assert server.http.get("/", headers={"X-API-Key": key}).status_code == 401
+    code, out, err = run("key", "revoke", key_id, *target)
     assert (code, out) == (1, "")
-    assert "KEY_INACTIVE" in told
+    assert "KEY_INACTIVE" in err
 
 
-def test_given_token_is_used_without_a_secret(run, here, tmp_path):
-    where = (*in_folder(tmp_path), "--url", here.live.url)
-    assert run("key", "list", *where)[0] == 2
-    assert run("key", "list", *where, CLOB_TOKEN=here.token())[0] == 0
-    code, _, told = run("key", "list", *where, CLOB_TOKEN=here.token(scope="reader"))
-    assert (code, "SCOPE_MISSING" in told) == (1, True)
+def test_given_token_is_used_without_a_secret(run, server, tmp_path):
+    target = (*in_folder(tmp_path), "--url", server.live.url)
+    assert run("key", "list", *target)[0] == 2
+    assert run("key", "list", *target, CLOB_TOKEN=server.token())[0] == 0
+    code, _, err = run("key", "list", *target, CLOB_TOKEN=server.token(scope="reader"))
+    assert (code, "SCOPE_MISSING" in err) == (1, True)
 
 
 @pytest.mark.parametrize("url", ["ftp://127.0.0.1", "127.0.0.1:80", "http://", "http://[", ""])
-def test_invalid_url_is_rejected(run, here, url):
-    words = ("key", "revoke", "000000000000", *in_folder(here.live.folder), "--url", url)
-    code, out, told = run(*words)
+def test_invalid_url_is_rejected(run, server, url):
+    words = ("key", "revoke", "000000000000", *in_folder(server.live.folder), "--url", url)
+    code, out, err = run(*words)
     assert (code in (1, 2), out) == (True, "")
-    assert told.startswith("clob-server: ")
+    assert err.startswith("clob-server: ")
 
 
-def test_unreachable_server_is_named_in_the_error(run, here):
-    where = (*in_folder(here.live.folder), "--url", "http://127.0.0.1:1")
-    code, _, told = run("key", "list", *where)
-    assert (code, "http://127.0.0.1:1" in told) == (1, True)
+def test_unreachable_server_is_named_in_the_error(run, server):
+    target = (*in_folder(server.live.folder), "--url", "http://127.0.0.1:1")
+    code, _, err = run("key", "list", *target)
+    assert (code, "http://127.0.0.1:1" in err) == (1, True)
 
 
-def test_environment_option_is_rejected_with_a_running_server(run, here):
-    where = (*in_folder(here.live.folder), "--url", here.live.url, "--environment", "production")
-    assert run("key", "create", *where, "--name", "k", "--scopes", "read")[0] == 2
+def test_environment_option_is_rejected_with_a_running_server(run, server):
+    target = (
+        *in_folder(server.live.folder),
+        "--url",
+        server.live.url,
+        "--environment",
+        "production",
+    )
+    assert run("key", "create", *target, "--name", "k", "--scopes", "read")[0] == 2
 
 
-def test_server_accepts_a_minted_token(run, here):
-    words = ("token", *in_folder(here.live.folder), "--sub", "olga")
+def test_server_accepts_a_minted_token(run, server):
+    words = ("token", *in_folder(server.live.folder), "--sub", "olga")
     code, out, _ = run(*words)
     assert code == 0
     headers = {"Authorization": f"Bearer {out.strip()}"}
-    assert here.http.get("/api/admin/keys", headers=headers).status_code == 200
+    assert server.http.get("/api/admin/keys", headers=headers).status_code == 200
     weak = {"Authorization": f"Bearer {run(*words, '--scope', 'reader')[1].strip()}"}
-    assert here.http.get("/api/admin/keys", headers=weak).json()["code"] == "SCOPE_MISSING"
+    assert server.http.get("/api/admin/keys", headers=weak).json()["code"] == "SCOPE_MISSING"
 
 
 def test_token_is_minted_with_the_secret_of_the_settings(run, tmp_path):
-    where = in_folder(tmp_path)
-    _, out, _ = run("token", *where, "--sub", "olga", "--ttl", 5, CLOB_JWT_SECRET="s" * 40)
+    target = in_folder(tmp_path)
+    _, out, _ = run("token", *target, "--sub", "olga", "--ttl", 5, CLOB_JWT_SECRET="s" * 40)
     claims = jwt.decode(out.strip(), "s" * 40, algorithms=["HS256"])
     assert (claims["sub"], claims["scope"]) == ("olga", "admin")
     assert claims["exp"] == claims["iat"] + 5
-    code, _, told = run("token", *where, "--sub", "olga", CLOB_JWT_SECRET="short")
-    assert (code, "32 bytes" in told) == (2, True)
+    code, _, err = run("token", *target, "--sub", "olga", CLOB_JWT_SECRET="short")
+    assert (code, "32 bytes" in err) == (2, True)
 
 
 def test_minting_a_token_without_a_secret_is_rejected(run, tmp_path):
-    code, out, told = run("token", *in_folder(tmp_path), "--sub", "olga")
-    assert (code, out, "tokens.key" in told) == (2, "", True)
+    code, out, err = run("token", *in_folder(tmp_path), "--sub", "olga")
+    assert (code, out, "tokens.key" in err) == (2, "", True)
     assert not list(tmp_path.iterdir())
 
 
@@ -239,6 +247,6 @@ def test_documented_commands_equal_the_parser():
         assert cli.parser().parse_args(shlex.split(command)).act
 
 
-def test_secret_files_are_readable_by_their_owner_only(here):
+def test_secret_files_are_readable_by_their_owner_only(server):
     for name in ("tokens.key", "ids.key"):
-        assert stat.S_IMODE((here.live.folder / name).stat().st_mode) == 0o600
+        assert stat.S_IMODE((server.live.folder / name).stat().st_mode) == 0o600

@@ -24,18 +24,18 @@ IDS = Ids(bytes(32))
 
 
 @pytest.fixture(scope="module")
-def story(tmp_path_factory):
-    """A log that was followed, with two snapshots."""
-    folder = tmp_path_factory.mktemp("story")
+def followed_log(tmp_path_factory):
+    """A log with history and two snapshots."""
+    folder = tmp_path_factory.mktemp("log")
     random_log(folder)
     follow_log(folder, snapshot_commands=250)
     return folder
 
 
 @pytest.fixture
-def folder(story, tmp_path):
-    """A copy of it."""
-    return shutil.copytree(story, tmp_path / "log")
+def folder(followed_log, tmp_path):
+    """A copy of the log."""
+    return shutil.copytree(followed_log, tmp_path / "log")
 
 
 def lines(path):
@@ -80,9 +80,9 @@ def test_parquet_has_the_same_rows(folder, tmp_path, monkeypatch):
     for name in ("events", "trades", "orders"):
         path = tmp_path / "parquet" / f"{name}.parquet"
         assert pyarrow.parquet.ParquetFile(path).num_row_groups > 1
-        found = pyarrow.parquet.read_table(path).to_pylist()
-        told_so = lines(tmp_path / "jsonl" / f"{name}.jsonl")
-        assert found == [{key: row.get(key) for key in found[0]} for row in told_so]
+        rows = pyarrow.parquet.read_table(path).to_pylist()
+        json_rows = lines(tmp_path / "jsonl" / f"{name}.jsonl")
+        assert rows == [{key: row.get(key) for key in rows[0]} for row in json_rows]
 
 
 def test_only_requested_tables_are_written(folder, tmp_path):
@@ -161,18 +161,18 @@ def test_settled_trades_keep_their_rows_and_have_settlement_rows(tmp_path):
             assert counts["settlements"] == 3
     for name in ("trades", "settlements"):
         rows[name] = lines(tmp_path / "jsonl" / f"{name}.jsonl")
-        found = pyarrow.parquet.read_table(tmp_path / "parquet" / f"{name}.parquet").to_pylist()
-        assert found == [{key: row.get(key) for key in found[0]} for row in rows[name]]
+        table = pyarrow.parquet.read_table(tmp_path / "parquet" / f"{name}.parquet").to_pylist()
+        assert table == [{key: row.get(key) for key in table[0]} for row in rows[name]]
     assert [(each["settlement"], each["txHash"]) for each in rows["trades"]] == [
         *[("pending", None)] * 3,
         ("none", None),
     ]
-    told = [
+    settlements = [
         (each["commandSeq"], each["tradeId"], each["tokenId"], each["seq"], each["settlement"])
         for each in rows["settlements"]
     ]
-    ids = [IDS.trade(*place) for place in ((5, 1), (7, 2), (7, 3))]
-    assert told == [
+    ids = [IDS.trade(*position) for position in ((5, 1), (7, 2), (7, 3))]
+    assert settlements == [
         (count - 2, ids[1], NO, 5, "settled"),
         (count - 2, ids[2], YES, 6, "settled"),
         (count - 1, ids[0], YES, 2, "failed"),

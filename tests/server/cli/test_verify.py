@@ -1,4 +1,4 @@
-"""Audit of a log by replay: it reports the first difference."""
+"""The audit of a log replays it and reports the first difference."""
 
 import msgspec
 import pytest
@@ -21,15 +21,15 @@ COMMANDS = [
     SetBudgets(budgets=Budgets(orders_per_minute=1), now_ms=3),
     SetBudgets(budgets=Budgets(key_per_minute=4), now_ms=4),
     signed(buy)("b", 50, 4, now_ms=4),
-    DeactivateKey(key_id="nobody's", now_ms=5),
-    Cancel(order_id="nobody's", now_ms=5),
+    DeactivateKey(key_id="unknown", now_ms=5),
+    Cancel(order_id="unknown", now_ms=5),
     Cancel(order_id="s", now_ms=6),
 ]
 PER_FRAME = 3
 
 
-def told(log, exchange, hashed=ZERO_HASH, todo=COMMANDS, *, states=False):
-    """Log commands and do them, as the engine does; give the event hash."""
+def log_commands(log, exchange, hashed=ZERO_HASH, todo=COMMANDS, *, states=False):
+    """Log and apply commands as the sequencer does; return the event hash."""
     for start in range(0, len(todo), PER_FRAME):
         part = todo[start : start + PER_FRAME]
         state_hash = exchange.matcher.state_hash() if states else None
@@ -48,24 +48,24 @@ def told(log, exchange, hashed=ZERO_HASH, todo=COMMANDS, *, states=False):
 def test_audit_of_a_correct_log_returns_its_summary(log, covered, drops, states):
     exchange, hashed = ServerState(), ZERO_HASH
     if covered is not None:
-        hashed = told(log, exchange, hashed, COMMANDS[:covered], states=states)
+        hashed = log_commands(log, exchange, hashed, COMMANDS[:covered], states=states)
         take_snapshot(log, exchange, hashed)
         if drops:
             log.drop(covered)
-    hashed = told(log, exchange, hashed, COMMANDS[covered or 0 :], states=states)
+    hashed = log_commands(log, exchange, hashed, COMMANDS[covered or 0 :], states=states)
     first = (covered or 0) if drops else 0
-    found = audit(log)
-    assert (found.frames, found.commands) == ((9 - first) // PER_FRAME, 9 - first)
+    report = audit(log)
+    assert (report.frames, report.commands) == ((9 - first) // PER_FRAME, 9 - first)
     expected = {"UNKNOWN_KEY": 1, "UNKNOWN_ORDER": 1} if first < 7 else {}
-    assert found.rejected == expected
-    assert (found.last_seq, found.event_hash) == (9, hashed)
-    assert found.state_hash == exchange.matcher.state_hash()
+    assert report.rejected == expected
+    assert (report.last_seq, report.event_hash) == (9, hashed)
+    assert report.state_hash == exchange.matcher.state_hash()
 
 
 def test_audit_of_an_empty_log(log):
-    found = audit(log)
-    assert (found.frames, found.commands, found.rejected, found.last_seq) == (0, 0, {}, 0)
-    assert (found.event_hash, found.state_hash) == (ZERO_HASH, Matcher().state_hash())
+    report = audit(log)
+    assert (report.frames, report.commands, report.rejected, report.last_seq) == (0, 0, {}, 0)
+    assert (report.event_hash, report.state_hash) == (ZERO_HASH, Matcher().state_hash())
 
 
 def changed(snapshot, **fields):
@@ -75,11 +75,11 @@ def changed(snapshot, **fields):
 @pytest.mark.parametrize("covered", [0, 3, 9])
 def test_snapshot_with_another_state_is_reported(log, covered):
     exchange, other = ServerState(), ServerState()
-    hashed = told(log, exchange, ZERO_HASH, COMMANDS[:covered])
+    hashed = log_commands(log, exchange, ZERO_HASH, COMMANDS[:covered])
     other.replay(COMMANDS[:covered])
     other.apply(SetBudgets(budgets=Budgets(orders_per_minute=2), now_ms=0))
     taken = take_snapshot(log, other, hashed)
-    told(log, exchange, hashed, COMMANDS[covered:])
+    log_commands(log, exchange, hashed, COMMANDS[covered:])
     with pytest.raises(ReplayDiffersError, match=f"^state of command {covered} differs: journal "):
         audit(log)
     log.put_snapshot(changed(taken, state=b"none"))
@@ -90,23 +90,23 @@ def test_snapshot_with_another_state_is_reported(log, covered):
 @pytest.mark.parametrize("drops", [False, True])
 def test_snapshot_with_another_event_hash_is_reported(log, drops):
     exchange = ServerState()
-    hashed = told(log, exchange, ZERO_HASH, COMMANDS[:3])
+    hashed = log_commands(log, exchange, ZERO_HASH, COMMANDS[:3])
     take_snapshot(log, exchange, b"\1" * 32)
     if drops:
         log.drop(3)
-    told(log, exchange, hashed, COMMANDS[3:])
+    log_commands(log, exchange, hashed, COMMANDS[3:])
     words = f"event hash of command {4 if drops else 3} differs: journal "
     with pytest.raises(ReplayDiffersError, match=words):
         audit(log)
 
 
-@pytest.mark.parametrize("what", ["event_hash", "state_hash"])
-def test_frame_with_another_hash_is_reported(log, what):
+@pytest.mark.parametrize("field", ["event_hash", "state_hash"])
+def test_frame_with_another_hash_is_reported(log, field):
     exchange = ServerState()
-    hashed = told(log, exchange, ZERO_HASH, COMMANDS[:3])
-    stated = {"event_hash": hashed, "state_hash": exchange.matcher.state_hash()}
-    log.append([encode(COMMANDS[3])], 3, **(stated | {what: b"\1" * 32}))
-    words = f"{what.replace('_', ' ')} of command 4 differs: journal "
+    hashed = log_commands(log, exchange, ZERO_HASH, COMMANDS[:3])
+    hashes = {"event_hash": hashed, "state_hash": exchange.matcher.state_hash()}
+    log.append([encode(COMMANDS[3])], 3, **(hashes | {field: b"\1" * 32}))
+    words = f"{field.replace('_', ' ')} of command 4 differs: journal "
     with pytest.raises(ReplayDiffersError, match=words):
         audit(log)
 
@@ -125,14 +125,14 @@ def test_frame_without_an_event_hash_is_rejected(log):
     ],
 )
 def test_snapshot_at_no_frame_end_is_rejected(seq, words):
-    class Loose(MemoryLog):
+    class UncheckedLog(MemoryLog):
         """A log that stores any snapshot."""
 
         def put_snapshot(self, snapshot):
             self._snapshot = snapshot
 
-    log, exchange = Loose(), ServerState()
-    taken = take_snapshot(log, exchange, told(log, exchange))
+    log, exchange = UncheckedLog(), ServerState()
+    taken = take_snapshot(log, exchange, log_commands(log, exchange))
     log.put_snapshot(changed(taken, seq=seq))
     with pytest.raises(LogDamagedError, match=words):
         audit(log)

@@ -64,13 +64,21 @@ async def test_call_runs_after_its_caller_was_cancelled():
 def test_close_runs_queued_calls_after_the_event_loop_ended():
     worker, gate, done = LogThread("log"), threading.Event(), []
 
-    async def leaves():
+    async def enqueue_and_cancel():
         waits = asyncio.ensure_future(worker.run(lambda: gate.wait() and done.append(1)))
         await asyncio.sleep(0)
         waits.cancel()
 
-    asyncio.run(leaves())
+    asyncio.run(enqueue_and_cancel())
     worker.enqueue(lambda: done.append(2))
     gate.set()
     worker.close()
     assert done == [1, 2]
+
+
+async def test_stop_iteration_is_raised_as_runtime_error():
+    """A future does not accept StopIteration, so the caller would wait forever."""
+    worker = LogThread("log")
+    with pytest.raises(RuntimeError, match="StopIteration"):
+        await asyncio.wait_for(worker.run(lambda: next(iter(()))), 5)
+    worker.close()

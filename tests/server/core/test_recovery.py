@@ -154,7 +154,7 @@ def test_reopened_folder_recovers_the_state(tmp_path):
 
 
 @pytest.mark.parametrize("covered", [None, 12, len(STORY)])
-def test_journal_verifies_after_recovery_and_more_commands(log, covered):
+async def test_journal_verifies_after_recovery_and_more_commands(log, covered):
     recorder = write_log(log, STORY[:12])
     if covered == 12:
         take_snapshot(log, recorder.exchange, recorder.event_hash)
@@ -175,7 +175,7 @@ def test_journal_verifies_after_recovery_and_more_commands(log, covered):
         await run
         return engine
 
-    engine = asyncio.run(main())
+    engine = await main()
     found = verify(data_of(log))
     assert found.last_seq == len(STORY) + 2
     assert found.event_hash == engine.event_hash

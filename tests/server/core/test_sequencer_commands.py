@@ -156,7 +156,7 @@ async def test_a_finished_order_keeps_its_signature_record(log):
     async with working(engine):
         await submit(engine, signed(sell), "s", 50, 1)
         await submit(engine, Cancel, order_id="s")
-        assert engine.state.signed_orders == ["s"]
+        assert list(engine.state._attachments) == ["s"]
     assert_as_logged(engine, log)
 
 

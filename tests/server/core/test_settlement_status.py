@@ -38,7 +38,7 @@ class Story:
         for command in commands:
             num_trades = self.exchange.num_trades
             batch.append(Committed(0, command, outcome_of(self.exchange, command), num_trades))
-        for change in self.fates.hear(batch):
+        for change in self.fates.on_batch(batch):
             self.reported[change.held.halves[0].number].append(change.fate)
 
     def trade(self, *, mint=False):

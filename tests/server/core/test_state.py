@@ -54,7 +54,7 @@ def put(exchange, make, *arguments, now_ms=None, **fields):
 
 def kept(exchange):
     """Return the ids of the orders whose signature records are kept."""
-    return set(exchange.signed_orders)
+    return set(exchange._attachments)
 
 
 # ----- counts --------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""ServerState under random engine and server commands, against a model and a plain matcher.
+"""ServerState agrees with a model and a plain matcher under random commands.
 
 Method: hypothesis draws commands as the machine of the matcher does, some orders with a signature
 record, and server commands between them. A plain matcher receives the engine commands and must
@@ -46,7 +46,7 @@ from tests.matcher_model.worlds import PAIRED, SMALL, TIGHT
 from tests.server.core.test_registry import key
 from tests.server.engines import attachment
 
-# Seeds, and not choices one by one, as in the matcher's own machine.
+# Seeds instead of single choices keep the mixture of commands, as in test_matcher_machine.py.
 randoms = st.randoms(use_true_random=True)
 worlds = st.sampled_from([SMALL, TIGHT, PAIRED])
 PER_FRAME = 7
@@ -55,7 +55,7 @@ CONDITION = Condition(
 )
 
 
-def own(rng, now_ms):
+def server_command(rng, now_ms):
     """Draw a server command; some are rejected."""
     name = rng.choice("abc")
     return rng.choice(
@@ -76,13 +76,13 @@ def own(rng, now_ms):
             GiveBack(operation=rng.choice("pqr"), now_ms=now_ms),
             BindMarket(market=name, condition=CONDITION, now_ms=now_ms),
             OrderCharge(charges=((name.encode(), rng.randrange(4)),), now_ms=now_ms),
-            *of_the_chain(rng, now_ms),
+            *chain_commands(rng, now_ms),
         )
     )
 
 
-def of_the_chain(rng, now_ms):
-    """Draw a command of each kind that has to do with trades on a chain."""
+def chain_commands(rng, now_ms):
+    """Draw one command of each kind about settlement on a chain."""
     numbers = tuple(rng.randrange(1, 40) for _ in range(rng.randrange(5)))
     name, allowed = rng.choice("abc"), rng.random() < 0.5
     return (
@@ -101,15 +101,15 @@ def of_the_chain(rng, now_ms):
 
 
 def submissions(command):
-    """Return the submissions in a command, by their place in it."""
+    """Return the submissions in a command by their index."""
     inner = command.commands if type(command) is Batch else (command,)
     if type(inner) is not tuple:
         return {}
-    return {place: each for place, each in enumerate(inner) if type(each) is Submit}
+    return {index: each for index, each in enumerate(inner) if type(each) is Submit}
 
 
-def shown(outcome):
-    """Return an outcome as something to compare."""
+def comparable(outcome):
+    """Return an outcome in a form that compares by value."""
     if isinstance(outcome, RejectedError):
         return type(outcome), str(outcome), outcome.index
     return outcome
@@ -131,28 +131,28 @@ class Witness:
         self.changed_ms, self.records = {}, {}
         self.orders, self.fills = {}, {}
 
-    def hear(self, command, outcome, matcher):
-        """Hear of a command of the engine, and its outcome."""
-        made = submissions(command)
-        self.num_orders += len(made)
+    def record(self, command, outcome, matcher):
+        """Record a command of the engine and its outcome."""
+        submitted = submissions(command)
+        self.num_orders += len(submitted)
         if isinstance(outcome, RejectedError):
             return
-        gone = {event.index for event in outcome if type(event) is Rejected}
-        for place, each in made.items():
-            if place not in gone:
-                own = None
+        rejected = {event.index for event in outcome if type(event) is Rejected}
+        for index, each in submitted.items():
+            if index not in rejected:
+                record = None
                 if each.attachment is not None:
-                    own = self.records[each.order.id] = record_in(each.attachment)
-                self.orders[each.order.id] = each.order, own
+                    record = self.records[each.order.id] = record_in(each.attachment)
+                self.orders[each.order.id] = each.order, record
         for event in outcome:
             if type(event) is not Rejected:
                 self.num_trades += isinstance(event, Trade)
                 self.changed_ms[event.market] = command.now_ms
                 if isinstance(event, Trade) and matcher.market(event.market).settles:
-                    self.note_fill(event, matcher.market(event.market), command.now_ms)
+                    self.add_fill(event, matcher.market(event.market), command.now_ms)
 
-    def note_fill(self, event, market, now_ms):
-        """Note what has to be settled of a trade; of the second of two, with the first."""
+    def add_fill(self, event, market, now_ms):
+        """Add a trade to the pending fills; both trades of a mint or merge make one fill."""
         half = (self.num_trades, event.seq, event.token, event.buyer, event.seller)
         resting, incoming = (
             self.party(order_id, bps)
@@ -170,26 +170,26 @@ class Witness:
 
     def party(self, order_id, bps):
         """Return the party of an order in a fill, as submitted."""
-        order, own = self.orders[order_id]
+        order, record = self.orders[order_id]
         collateral = order.collateral
         if collateral is None:
             collateral = order.size * order.price // 100
-        given = (collateral, order.size) if order.side is Side.BUY else (order.size, collateral)
+        amounts = (collateral, order.size) if order.side is Side.BUY else (order.size, collateral)
         charged = bps if order.fee_rate_bps is None else min(bps, order.fee_rate_bps)
-        return order.maker, order.side, given, charged, own and own.salt
+        return order.maker, order.side, amounts, charged, record and record.salt
 
-    def agrees(self, exchange):
-        """Demand that an exchange knows the same."""
+    def check(self, exchange):
+        """Assert that a server state has the expected contents."""
         assert exchange.num_orders == self.num_orders
         assert exchange.num_trades == self.num_trades
         assert exchange.changed_ms == self.changed_ms
-        assert exchange.signed_orders == list(self.records)
-        for order_id, own in self.records.items():
-            assert exchange.signature(order_id) == own
+        assert list(exchange._attachments) == list(self.records)
+        for order_id, record in self.records.items():
+            assert exchange.signature(order_id) == record
         assert fills_of(exchange) == self.fills
 
-    def let_go(self, matcher):
-        """Drop the records of orders that the matcher has forgotten; an id may come again."""
+    def prune(self, matcher):
+        """Drop the records of orders that the matcher pruned; their ids may be used again."""
         for order_id in list(self.records):
             try:
                 matcher.order(order_id)
@@ -199,61 +199,61 @@ class Witness:
 
 def fills_of(exchange):
     """Return the pending fills of a state, in the form of the witness."""
-    found = {}
+    fills = {}
     for number, held in exchange.registry.settling.held.items():
         fill, halves = held.fill, [msgspec.structs.astuple(half) for half in held.halves]
         parties = tuple(map(party_of, (fill.resting, fill.incoming)))
         assert int(fill.trade_id) == number == held.number
         traded = (held.market, held.traded_ms, halves, fill.price, int(fill.size))
-        found[number] = (*traded, *parties)
-    return found
+        fills[number] = (*traded, *parties)
+    return fills
 
 
 def party_of(party):
-    """Return an order in a fill as the witness notes it."""
-    given = int(party.maker_amount), int(party.taker_amount)
+    """Return the party of a fill in the form of the witness."""
+    amounts = int(party.maker_amount), int(party.taker_amount)
     salt = None if party.signature == "0x" else party.salt
-    return party.maker, party.side, given, party.charged_bps, salt
+    return party.maker, party.side, amounts, party.charged_bps, salt
 
 
 class ExchangeMachine(RuleBasedStateMachine):
-    """An exchange, the bare matcher, the witness, and all that was ever asked."""
+    """A server state, a plain matcher, the witness, and all commands so far."""
 
     @initialize(world=worlds, rng=randoms, before=st.integers(0, 60))
     def start(self, world, rng, before):
         self.exchange, self.matcher, self.witness = ServerState(), Matcher(), Witness()
-        self.flow, self.asked, self.left = Flow(rng, world, self.matcher), [], []
+        self.flow, self.commands, self.copies = Flow(rng, world, self.matcher), [], []
         for command in self.flow.opening():
             self.step(command)
         for _ in range(before):
-            self.engines(rng, None)
+            self.engine_command(rng, None)
 
     @rule(rng=randoms)
     def submit(self, rng):
-        self.engines(rng, "submit")
+        self.engine_command(rng, "submit")
 
     @rule(rng=randoms, count=st.integers(2, 8))
     def submit_several(self, rng, count):
         for _ in range(count):
-            self.engines(rng, "submit")
+            self.engine_command(rng, "submit")
 
     @rule(rng=randoms)
     def batch(self, rng):
-        self.engines(rng, "batch")
+        self.engine_command(rng, "batch")
 
     @rule(rng=randoms)
     def replace(self, rng):
-        self.engines(rng, "replace")
+        self.engine_command(rng, "replace")
 
     @rule(rng=randoms)
-    def any_other(self, rng):
-        self.engines(rng, None)
+    def any_engine_command(self, rng):
+        self.engine_command(rng, None)
 
     @rule(rng=randoms)
-    def of_the_server(self, rng):
-        command = own(rng, self.flow.now_ms)
+    def server_command(self, rng):
+        command = server_command(rng, self.flow.now_ms)
         before = self.exchange.registry.snapshot()
-        if isinstance(self.tell(command), RejectedError):
+        if isinstance(self.apply(command), RejectedError):
             assert self.exchange.registry.snapshot() == before
 
     @rule()
@@ -262,23 +262,23 @@ class ExchangeMachine(RuleBasedStateMachine):
         self.exchange = ServerState.restore(state)
         assert self.exchange.snapshot() == state
 
-    @precondition(lambda self: not self.left)
+    @precondition(lambda self: not self.copies)
     @rule()
-    def leave_a_copy(self):
-        """What is asked from here on leads a restored one to the same."""
-        self.left = [ServerState.restore(self.exchange.snapshot())]
+    def restore_copy(self):
+        """Restore a copy that receives all further commands and must stay equal."""
+        self.copies = [ServerState.restore(self.exchange.snapshot())]
 
-    @precondition(lambda self: self.left)
+    @precondition(lambda self: self.copies)
     @rule()
-    def compare_the_copy(self):
-        (copy,) = self.left
+    def compare_copy(self):
+        (copy,) = self.copies
         assert copy.snapshot() == self.exchange.snapshot()
-        self.left = []
+        self.copies = []
 
-    # ----- what rules do -----------------------------------------------------------------------
+    # ----- commands --------------------------------------------------------------------------
 
-    def engines(self, rng, kind):
-        """Draw a command of the engine and apply it, its orders with records or without."""
+    def engine_command(self, rng, kind):
+        """Draw and apply a command of the engine, with or without signature records."""
         self.flow.rng, self.flow.matcher = rng, self.matcher
         command = self.flow.draw(kind or self.flow.weighted(EVERYTHING))
         if rng.random() < 0.8:
@@ -286,32 +286,34 @@ class ExchangeMachine(RuleBasedStateMachine):
         try:
             encode(command)
         except (TypeError, ValueError):
-            return  # invalid in a way that no log accepts
+            return  # no log accepts this command
         self.step(command)
 
     def with_records(self, command):
         """Attach signature records to the orders of a command."""
-        made = {
-            place: msgspec.structs.replace(each, attachment=attachment(salt=str(len(self.asked))))
-            for place, each in submissions(command).items()
+        signed = {
+            index: msgspec.structs.replace(
+                each, attachment=attachment(salt=str(len(self.commands)))
+            )
+            for index, each in submissions(command).items()
         }
-        if type(command) is not Batch or not made:
-            return made.get(0, command)
-        inner = tuple(made.get(place, each) for place, each in enumerate(command.commands))
+        if type(command) is not Batch or not signed:
+            return signed.get(0, command)
+        inner = tuple(signed.get(index, each) for index, each in enumerate(command.commands))
         return msgspec.structs.replace(command, commands=inner)
 
     def step(self, command):
-        """Apply a command of the engine, and tell the others."""
-        outcome = self.tell(command)
-        assert shown(outcome) == shown(outcome_of(self.matcher, command)), command
-        self.witness.let_go(self.exchange.matcher)
-        self.witness.hear(command, outcome, self.exchange.matcher)
-        self.witness.let_go(self.exchange.matcher)
+        """Apply a command of the engine to the state, the matcher and the witness."""
+        outcome = self.apply(command)
+        assert comparable(outcome) == comparable(outcome_of(self.matcher, command)), command
+        self.witness.prune(self.exchange.matcher)
+        self.witness.record(command, outcome, self.exchange.matcher)
+        self.witness.prune(self.exchange.matcher)
 
-    def tell(self, command):
-        """Ask any command."""
-        self.asked.append(encode(command))
-        for copy in self.left:
+    def apply(self, command):
+        """Apply any command to the state and its copy."""
+        self.commands.append(encode(command))
+        for copy in self.copies:
             outcome_of(copy, command)
         outcome = outcome_of(self.exchange, command)
         if type(command) is EndTrades:
@@ -320,16 +322,16 @@ class ExchangeMachine(RuleBasedStateMachine):
         assert type(command) not in SERVER or outcome == () or isinstance(outcome, RejectedError)
         return outcome
 
-    # ----- what has to hold --------------------------------------------------------------------
+    # ----- invariants ------------------------------------------------------------------------
 
     @invariant()
-    def it_knows_what_it_was_told(self):
+    def state_equals_matcher_and_witness(self):
         if hasattr(self, "exchange"):
             assert self.exchange.matcher.snapshot() == self.matcher.snapshot()
-            self.witness.agrees(self.exchange)
+            self.witness.check(self.exchange)
 
     @invariant()
-    def it_has_the_orders_at_hand_that_may_have_to_settle(self):
+    def resting_orders_of_settling_markets_are_kept(self):
         if hasattr(self, "exchange"):
             resting = {
                 record.order.id: record.order
@@ -339,22 +341,22 @@ class ExchangeMachine(RuleBasedStateMachine):
             assert self.exchange._fills.orders == resting
 
     @invariant()
-    def signature_records_are_bounded_by_the_orders_that_are_known(self):
+    def signature_records_are_bounded_by_readable_orders(self):
         if hasattr(self, "exchange"):
             limits = self.matcher.limits
-            assert len(self.exchange.signed_orders) <= len(self.matcher) + limits.finished_max
+            assert len(self.exchange._attachments) <= len(self.matcher) + limits.finished_max
             assert len(self.exchange._finished) <= limits.finished_max
 
     def teardown(self):
-        """Have all of it done again, from the bytes in a log."""
+        """Replay all commands from a log; the state must be the same."""
         if not hasattr(self, "exchange"):
             return
-        log, again = MemoryLog(), ServerState()
-        for start in range(0, len(self.asked), PER_FRAME):
-            log.append(self.asked[start : start + PER_FRAME], start, event_hash=ZERO_HASH)
+        log, replayed = MemoryLog(), ServerState()
+        for start in range(0, len(self.commands), PER_FRAME):
+            log.append(self.commands[start : start + PER_FRAME], start, event_hash=ZERO_HASH)
         for frame in log.read():
-            again.replay(commands_of(frame))
-        assert again.snapshot() == self.exchange.snapshot()
+            replayed.replay(commands_of(frame))
+        assert replayed.snapshot() == self.exchange.snapshot()
 
 
 TestExchange = ExchangeMachine.TestCase
@@ -363,16 +365,16 @@ if settings.default.max_examples < 1_000:
 
 
 def test_random_runs_reach_every_case():
-    """Records are kept and dropped, orders trade: not everything is rejected."""
-    machine, rng, ever = ExchangeMachine(), random.Random(1), set()
+    """Random runs keep and drop signature records, trade, and hold pending fills."""
+    machine, rng, all_records = ExchangeMachine(), random.Random(1), set()
     machine.start(SMALL, rng, 0)
     for _ in range(1_500):
-        machine.engines(rng, None)
-        machine.it_knows_what_it_was_told()
-        ever.update(machine.exchange.signed_orders)
-    kept = len(machine.exchange.signed_orders)
+        machine.engine_command(rng, None)
+        machine.state_equals_matcher_and_witness()
+        all_records.update(machine.exchange._attachments)
+    kept = len(machine.exchange._attachments)
     machine.teardown()
     assert kept > 5
-    assert len(ever) - kept > 100
+    assert len(all_records) - kept > 100
     assert machine.exchange.num_trades > 100
     assert machine.exchange.registry.settling.held

@@ -38,8 +38,8 @@ def book(live, token):
     return answer.json()
 
 
-def check_living(book):
-    """Not empty on either side, and not crossed."""
+def check_book(book):
+    """Assert that a book has enough levels on both sides and is not crossed."""
     assert len(book["bids"]) >= bots.LEVELS_MIN
     assert len(book["asks"]) >= bots.LEVELS_MIN
     assert book["bids"][0]["price"] < book["asks"][0]["price"]
@@ -47,7 +47,7 @@ def check_living(book):
 
 def test_decision_47_first_request_returns_a_filled_book(live):
     for token in (YES, NO):
-        check_living(book(live, token))
+        check_book(book(live, token))
     trades = live.http.get(f"/api/markets/{MARKET}/trades").json()
     assert {trade["tokenId"] for trade in trades} == {YES, NO}
     market = live.http.get(f"/api/markets/{MARKET}").json()
@@ -62,15 +62,15 @@ def test_decision_47_start_without_the_demo_is_empty(tmp_path):
 
 
 def test_welcome_text_lists_every_page(live):
-    told = {}
-    while "token" not in told:
+    lines = {}
+    while "token" not in lines:
         name, _, text = live.process.stdout.readline().strip().partition(" ")
-        told[name] = text.strip()
+        lines[name] = text.strip()
     for name in ("book", "interface", "dashboard"):
-        assert httpx.get(told[name]).status_code == 200
-    assert told["live"] == live.ws_url
-    assert told["tokens"] == f"YES {YES}, NO {NO}"
-    authority = {"Authorization": f"Bearer {told['token']}"}
+        assert httpx.get(lines[name]).status_code == 200
+    assert lines["live"] == live.ws_url
+    assert lines["tokens"] == f"YES {YES}, NO {NO}"
+    authority = {"Authorization": f"Bearer {lines['token']}"}
     assert live.http.get("/api/admin/engine", headers=authority).status_code == 200
 
 
@@ -88,7 +88,7 @@ def test_bots_trade_at_most_twice_a_second_without_using_budgets(live):
     assert min(gaps) >= 500
     assert live.http.get("/health").json()["commandSeq"] >= before + EVENTS - 2
     for token in (YES, NO):
-        check_living(book(live, token))
+        check_book(book(live, token))
 
 
 def test_demo_is_recreated_at_each_start(tmp_path):
@@ -113,8 +113,8 @@ def test_documented_examples_use_the_demo_market():
     assert (common.DEMO_YES, common.DEMO_NO) == (YES, NO)
     assert f"0x{CONDITION.condition_id.hex()}" == common.DEMO_CONDITION
     assert WALLETS[0].address == common.DEMO_USER
-    wish, key = SignedOrder.from_json(dict(SIGNED_EXAMPLE)), DEPLOYER.private_key
-    assert sign(wish, Settings().domain, key).to_json()["signature"] == SIGNED_EXAMPLE["signature"]
+    order, key = SignedOrder.from_json(dict(SIGNED_EXAMPLE)), DEPLOYER.private_key
+    assert sign(order, Settings().domain, key).to_json()["signature"] == SIGNED_EXAMPLE["signature"]
     assert YES in PAGE.read_text()
 
 
@@ -166,8 +166,8 @@ def test_folder_of_a_running_demo_is_not_changed(tmp_path):
 # ----- the bots ------------------------------------------------------------------------------
 
 
-def venue():
-    """A service as the bots see it, over a real exchange."""
+def make_service():
+    """Return the parts of a service that the bots use, with a real server state."""
     exchange, numbers = ServerState(), itertools.count(1)
     ids = Ids(bytes(32))
     sequencer = SimpleNamespace(next_order_id=lambda now_ms: ids.order(now_ms, next(numbers)))
@@ -175,7 +175,7 @@ def venue():
 
 
 def run_bots(service, seed, count):
-    """Open the market; return the events of so many commands of the bots, one by one."""
+    """Open the market and yield the events of each of ``count`` commands of the bots."""
     for command in opening(service, 0):
         service.state.apply(command)
     both = Bots(service, seed)
@@ -185,12 +185,12 @@ def run_bots(service, seed, count):
 
 @pytest.mark.parametrize("seed", range(3))
 def test_books_are_never_empty_or_crossed(seed):
-    service = venue()
+    service = make_service()
     matcher: Matcher = service.state.matcher
     num_trades = 0
-    for made in run_bots(service, seed, 2_000):
-        num_trades += sum(type(event) is Trade for event in made)
-        assert made, "each command does something"
+    for events in run_bots(service, seed, 2_000):
+        num_trades += sum(type(event) is Trade for event in events)
+        assert events, "each command has an effect"
         for token in (YES, NO):
             depth = matcher.depth(MARKET, token)
             assert min(len(depth.bids), len(depth.asks)) >= bots.LEVELS_MIN
@@ -200,14 +200,14 @@ def test_books_are_never_empty_or_crossed(seed):
 
 
 def test_bots_are_deterministic():
-    first, second = venue(), venue()
+    first, second = make_service(), make_service()
     for service in (first, second):
         assert sum(1 for _ in run_bots(service, 5, 300)) == 300
     assert first.state.matcher.state_hash() == second.state.matcher.state_hash()
 
 
 def test_bots_refill_a_book_emptied_by_another_maker():
-    service = venue()
+    service = make_service()
     assert all(run_bots(service, 1, 10))
     matcher = service.state.matcher
     for record in matcher.open_orders(market=MARKET):

@@ -17,13 +17,13 @@ ADDRESS = "http://127.0.0.1:8000"
 
 
 def shell_lines(page):
-    """The lines that a page has for a shell."""
+    """Return the lines of the ``sh`` blocks of a page."""
     blocks = re.findall(r"```sh\n(.*?)```", (ROOT / "docs" / page).read_text(), re.DOTALL)
     return [line for block in blocks for line in block.replace("\\\n", "").splitlines()]
 
 
 LINES = shell_lines("start.md")
-ASKING = [line for line in LINES if line.startswith("curl ")]
+CURL_LINES = [line for line in LINES if line.startswith("curl ")]
 
 
 @pytest.fixture(scope="module")
@@ -33,24 +33,24 @@ def live(tmp_path_factory):
 
 
 def test_every_shell_line_of_the_page_is_tested():
-    assert {line for line in LINES if line not in ASKING} == {"make run"}
-    assert ASKING
+    assert {line for line in LINES if line not in CURL_LINES} == {"make run"}
+    assert CURL_LINES
 
 
 @pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed")
 def test_shell_lines_of_the_page_succeed(live):
-    for line in ASKING:
+    for line in CURL_LINES:
         command = shlex.split(line.replace(ADDRESS, live.url))
-        done = subprocess.run([*command, "-sS", "--fail"], capture_output=True, check=True)
-        assert msgspec.json.decode(done.stdout), line
+        result = subprocess.run([*command, "-sS", "--fail"], capture_output=True, check=True)
+        assert msgspec.json.decode(result.stdout), line
 
 
-@pytest.mark.skipif(not (ROOT / "Makefile").is_file(), reason="not here: no checkout")
+@pytest.mark.skipif(not (ROOT / "Makefile").is_file(), reason="needs the Makefile of a checkout")
 def test_make_run_serves_the_demo():
-    done = subprocess.run(
+    result = subprocess.run(
         ["make", "--dry-run", "run"], cwd=ROOT, capture_output=True, text=True, check=True
     )
-    lines = done.stdout.splitlines()
+    lines = result.stdout.splitlines()
     assert any(line.endswith("/python -m clob_server --demo") for line in lines)
 
 
@@ -59,5 +59,5 @@ def test_commands_on_the_pages_exist(page):
     commands = [line for line in shell_lines(page) if line.startswith("clob-server ")]
     assert commands
     for line in commands:
-        given = shlex.split(line, comments=True)[1:]
-        assert cli.parser().parse_args(given).command == given[0]
+        words = shlex.split(line, comments=True)[1:]
+        assert cli.parser().parse_args(words).command == words[0]

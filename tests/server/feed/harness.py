@@ -18,7 +18,7 @@ from clob_server.feed.broadcast import texts_in
 from clob_server.log import MemoryLog
 from clob_server.settings import Settings
 from clob_server.telemetry.metrics import Metrics
-from clob_server.transport import PUSH
+from clob_server.transport.websocket import PUSH
 
 START_MS = 1_700_000_000_000
 ITERATIONS = 20
@@ -204,8 +204,3 @@ async def until(condition, patience_s=30):
     async with asyncio.timeout(patience_s):
         while not condition():
             await asyncio.sleep(0.01)
-
-
-def run_test(test):
-    """Run a coroutine with a time limit."""
-    return asyncio.run(asyncio.wait_for(test, 120))

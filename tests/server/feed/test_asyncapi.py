@@ -1,5 +1,6 @@
 """Every sent and received message matches the AsyncAPI description."""
 
+import asyncio
 from pathlib import Path
 
 import jsonschema_rs
@@ -11,7 +12,7 @@ from clob import AddMarket, Limits, Reduce, SetLimits
 from clob_server.feed.asyncapi import document
 from clob_server.feed.messages import EVERY, PLAIN
 from tests.matchers import buy, market, sell
-from tests.server.feed.harness import FeedHarness, run_test, until
+from tests.server.feed.harness import FeedHarness, until
 from tests.server.settled import ALICE, BOB, YES, ended, opening, sent, settling
 
 FILE = Path(clob_server.__file__).parent / "web" / "asyncapi.json"
@@ -39,57 +40,51 @@ def validator(kind):
     return jsonschema_rs.validator_for({"$ref": names[kind], "components": {"schemas": schemas}})
 
 
-def every_message():
+async def every_message():
     """Return messages of every type: those of a plain and those of an extended client."""
-    messages = []
-
-    async def main():
-        async with FeedHarness(ws_heartbeat_s=1) as harness:
-            await harness.apply(AddMarket(market=market(), now_ms=1))
-            await harness.apply(SetLimits(limits=Limits(), now_ms=1), *opening(settling("n")))
-            plain, extended = await harness.client(), await harness.client()
-            await plain.subscribe()
-            for channel in ("orderbook", "user"):
-                await extended.send(
-                    type="subscribe",
-                    channel=channel,
-                    marketId="m",
-                    maker=MAKER,
-                    extended=True,
-                    id=1,
-                )
-            await extended.send(type="subscribe", channel="user", maker=MAKER, extended=True)
-            await harness.apply(
-                sell("a", 60, 9, maker=MAKER, now_ms=2, client_id="mine"),
-                sell("b", 61, 9, maker=MAKER, now_ms=2, order_hash=bytes(32)),
-                buy("c", 60, 4, maker=MAKER, now_ms=2),
-                Reduce(order_id="a", size=1, now_ms=2),
-                buy("d", 60, 9, now_ms=2),
+    async with FeedHarness(ws_heartbeat_s=1) as harness:
+        await harness.apply(AddMarket(market=market(), now_ms=1))
+        await harness.apply(SetLimits(limits=Limits(), now_ms=1), *opening(settling("n")))
+        plain, extended = await harness.client(), await harness.client()
+        await plain.subscribe()
+        for channel in ("orderbook", "user"):
+            await extended.send(
+                type="subscribe",
+                channel=channel,
+                marketId="m",
+                maker=MAKER,
+                extended=True,
+                id=1,
             )
-            await extended.send(type="ping")
-            await extended.send(type="subscribe", channel="settlement", id="x")
-            await extended.send(type="subscribe", channel="settlement", maker=ALICE)
-            fields = {"market": "n", "token": YES, "now_ms": 3}
-            await harness.apply(
-                sell("e", 60, 100, maker=ALICE, **fields), buy("f", 60, 100, maker=BOB, **fields)
-            )
-            await harness.apply(sent(3, now_ms=4))
-            await harness.apply(ended(3, reason="nothing is left", now_ms=5))
+        await extended.send(type="subscribe", channel="user", maker=MAKER, extended=True)
+        await harness.apply(
+            sell("a", 60, 9, maker=MAKER, now_ms=2, client_id="mine"),
+            sell("b", 61, 9, maker=MAKER, now_ms=2, order_hash=bytes(32)),
+            buy("c", 60, 4, maker=MAKER, now_ms=2),
+            Reduce(order_id="a", size=1, now_ms=2),
+            buy("d", 60, 9, now_ms=2),
+        )
+        await extended.send(type="ping")
+        await extended.send(type="subscribe", channel="settlement", id="x")
+        await extended.send(type="subscribe", channel="settlement", maker=ALICE)
+        fields = {"market": "n", "token": YES, "now_ms": 3}
+        await harness.apply(
+            sell("e", 60, 100, maker=ALICE, **fields), buy("f", 60, 100, maker=BOB, **fields)
+        )
+        await harness.apply(sent(3, now_ms=4))
+        await harness.apply(ended(3, reason="nothing is left", now_ms=5))
 
-            def heartbeats():
-                return {m["channel"] for m in extended.messages if m["type"] == "heartbeat"}
+        def heartbeats():
+            return {m["channel"] for m in extended.messages if m["type"] == "heartbeat"}
 
-            await until(lambda: heartbeats() == {"orderbook", "user"})
-            await extended.send(type="unsubscribe", channel="orderbook", marketId="m")
-            messages.extend((plain.received(), extended.received()))
-
-    run_test(main())
-    return messages
+        await until(lambda: heartbeats() == {"orderbook", "user"})
+        await extended.send(type="unsubscribe", channel="orderbook", marketId="m")
+        return plain.received(), extended.received()
 
 
 @pytest.fixture(scope="module")
 def messages():
-    return every_message()
+    return asyncio.run(asyncio.wait_for(every_message(), 120))
 
 
 def test_sent_messages_match_the_description(messages):

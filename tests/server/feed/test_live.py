@@ -139,25 +139,8 @@ def test_client_that_stalls_for_long_is_closed(small_buffers):
     stalled.socket.close()
 
 
-def test_two_hundred_clients_miss_nothing_while_one_stalls(live, market):
+async def test_two_hundred_clients_miss_nothing_while_one_stalls(live, market):
     request = json.dumps({"type": "subscribe", "channel": "orderbook", "marketId": market.id})
-
-    async def main():
-        stalled = Stalled(live, market)
-        async with contextlib.AsyncExitStack() as stack:
-            clients = [
-                await stack.enter_async_context(connect(live.ws_url)) for _ in range(NUM_CLIENTS)
-            ]
-            for client in clients:
-                await client.send(request)
-            first = [await client.recv() for client in clients]
-            tasks = [asyncio.create_task(read_until_last_trade(client)) for client in clients]
-            await asyncio.to_thread(trade, market, NUM_ORDERS)
-            for snapshot, task in zip(first, tasks, strict=True):
-                reader = BookReader()
-                reader.apply([msgspec.json.decode(snapshot), *await task])
-                assert reader.book(market.yes) == book_in(market.book())
-        stalled.socket.close()
 
     async def read_until_last_trade(client):
         """Return the messages up to the last trade."""
@@ -167,7 +150,21 @@ def test_two_hundred_clients_miss_nothing_while_one_stalls(live, market):
             count += messages[-1]["type"] == "order_removed"
         return messages
 
-    asyncio.run(main())
+    stalled = Stalled(live, market)
+    async with contextlib.AsyncExitStack() as stack:
+        clients = [
+            await stack.enter_async_context(connect(live.ws_url)) for _ in range(NUM_CLIENTS)
+        ]
+        for client in clients:
+            await client.send(request)
+        first = [await client.recv() for client in clients]
+        tasks = [asyncio.create_task(read_until_last_trade(client)) for client in clients]
+        await asyncio.to_thread(trade, market, NUM_ORDERS)
+        for snapshot, task in zip(first, tasks, strict=True):
+            reader = BookReader()
+            reader.apply([msgspec.json.decode(snapshot), *await task])
+            assert reader.book(market.yes) == book_in(market.book())
+    stalled.socket.close()
 
 
 def test_invalid_key_is_rejected_in_the_handshake(live):

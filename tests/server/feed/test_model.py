@@ -12,7 +12,7 @@ from clob_server.feed import broadcast
 from tests.matcher_model.flow import Flow
 from tests.matcher_model.worlds import PAIRED, SMALL, TIGHT
 from tests.server.feed.book_reader import BookReader, book_of
-from tests.server.feed.harness import ITERATIONS, FeedHarness, run_loop, run_test
+from tests.server.feed.harness import ITERATIONS, FeedHarness, run_loop
 
 NUM_COMMANDS = 4_000
 EVENTS = (
@@ -179,7 +179,7 @@ class Simulation:
 
 @pytest.mark.parametrize("world", WORLDS)
 @pytest.mark.parametrize("writes_max", [1, 3, 128])
-def test_rebuilt_books_equal_the_engines_at_every_number(world, writes_max, monkeypatch):
+async def test_rebuilt_books_equal_the_engines_at_every_number(world, writes_max, monkeypatch):
     monkeypatch.setattr(broadcast, "WRITES_MAX", writes_max)
-    counts = run_test(Simulation(WORLDS[world], writes_max).run())
+    counts = await Simulation(WORLDS[world], writes_max).run()
     assert counts.keys() >= {*EVENTS, *RemovalReason}

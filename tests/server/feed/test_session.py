@@ -1,5 +1,7 @@
 """Requests of clients, their responses and errors."""
 
+from contextlib import asynccontextmanager
+
 import pytest
 from msgspec import structs
 
@@ -7,7 +9,7 @@ from clob import AddMarket, CancelAll, SetMarket
 from clob.signing import ZERO_ADDRESS
 from tests.matchers import buy, market, sell
 from tests.server.feed.book_reader import BookReader
-from tests.server.feed.harness import FeedHarness, run_loop, run_test, until
+from tests.server.feed.harness import FeedHarness, run_loop, until
 
 
 def numbered(name="m", yes=101, **fields):
@@ -19,19 +21,16 @@ def kinds(messages):
     return [message["type"] for message in messages]
 
 
-def run_with_market(test):
-    """Run a test with a market."""
-
-    async def main():
-        async with FeedHarness() as harness:
-            await harness.apply(AddMarket(market=numbered("m"), now_ms=1))
-            await test(harness)
-
-    run_test(main())
+@asynccontextmanager
+async def running_market():
+    """Run a feed with one market for the block."""
+    async with FeedHarness() as harness:
+        await harness.apply(AddMarket(market=numbered("m"), now_ms=1))
+        yield harness
 
 
-def test_plain_subscribe_receives_snapshot_per_token_then_events():
-    async def check(harness):
+async def test_plain_subscribe_receives_snapshot_per_token_then_events():
+    async with running_market() as harness:
         await harness.apply(sell("a", 60, 5, token="101", now_ms=2))
         client = await harness.client()
         await client.subscribe()
@@ -66,11 +65,9 @@ def test_plain_subscribe_receives_snapshot_per_token_then_events():
             "reason": "admin",
         }
 
-    run_with_market(check)
 
-
-def test_extended_subscribe_is_confirmed_with_its_id():
-    async def check(harness):
+async def test_extended_subscribe_is_confirmed_with_its_id():
+    async with running_market() as harness:
         client = await harness.client()
         for given in (7, "seven"):
             await client.subscribe(extended=True, id=given)
@@ -84,11 +81,9 @@ def test_extended_subscribe_is_confirmed_with_its_id():
         await harness.apply(sell("a", 60, 5, token="101", now_ms=2))
         assert client.received() == []
 
-    run_with_market(check)
 
-
-def test_plain_unsubscribe_has_no_response():
-    async def check(harness):
+async def test_plain_unsubscribe_has_no_response():
+    async with running_market() as harness:
         client = await harness.client()
         await client.subscribe()
         client.received()
@@ -97,12 +92,10 @@ def test_plain_unsubscribe_has_no_response():
         assert client.received() == []
         assert client.closed is None
 
-    run_with_market(check)
-
 
 @pytest.mark.parametrize("given", ["102", "0x66", 102])
-def test_subscription_to_one_token(given):
-    async def check(harness):
+async def test_subscription_to_one_token(given):
+    async with running_market() as harness:
         client = await harness.client()
         await client.subscribe(tokenId=given, extended=True)
         assert kinds(client.received()) == ["subscribed", "orderbook"]
@@ -112,11 +105,9 @@ def test_subscription_to_one_token(given):
         [added] = client.received()
         assert (added["tokenId"], added["seq"]) == ("102", 2)
 
-    run_with_market(check)
 
-
-def test_reconnected_client_resumes():
-    async def check(harness):
+async def test_reconnected_client_resumes():
+    async with running_market() as harness:
         await harness.apply(*(sell(f"a{n}", 60, 5, token="101", now_ms=2) for n in range(250)))
         client = await harness.client()
         await client.subscribe(extended=True, resume={"seq": 50})
@@ -126,12 +117,10 @@ def test_reconnected_client_resumes():
         await client.subscribe(extended=True, resume={"seq": 250})
         assert kinds(client.received()) == ["subscribed"]
 
-    run_with_market(check)
-
 
 @pytest.mark.parametrize("seq", [-1, 3, 2**63])
-def test_resume_from_invalid_number_sends_snapshot(seq):
-    async def check(harness):
+async def test_resume_from_invalid_number_sends_snapshot(seq):
+    async with running_market() as harness:
         client = await harness.client()
         await harness.apply(sell("a", 60, 5, token="101", now_ms=2))
         await client.subscribe(extended=True, resume={"seq": seq})
@@ -139,52 +128,44 @@ def test_resume_from_invalid_number_sends_snapshot(seq):
         assert kinds(messages) == ["subscribed", "orderbook", "orderbook"]
         assert messages[0]["resumed"] is False
 
-    run_with_market(check)
+
+async def test_resume_from_dropped_event_sends_snapshot():
+    async with FeedHarness(ws_resume_events=2) as harness:
+        await harness.apply(AddMarket(market=numbered("m"), now_ms=1))
+        await harness.apply(*(sell(f"a{n}", 60, 5, token="101", now_ms=2) for n in range(5)))
+        for seq, resumed in ((2, False), (3, True)):
+            client = await harness.client()
+            await client.subscribe(extended=True, resume={"seq": seq})
+            assert client.received()[0]["resumed"] is resumed
 
 
-def test_resume_from_dropped_event_sends_snapshot():
-    async def main():
-        async with FeedHarness(ws_resume_events=2) as harness:
-            await harness.apply(AddMarket(market=numbered("m"), now_ms=1))
-            await harness.apply(*(sell(f"a{n}", 60, 5, token="101", now_ms=2) for n in range(5)))
-            for seq, resumed in ((2, False), (3, True)):
-                client = await harness.client()
-                await client.subscribe(extended=True, resume={"seq": seq})
-                assert client.received()[0]["resumed"] is resumed
-
-    run_test(main())
-
-
-def test_quietest_market_loses_its_stored_events_first():
-    async def main():
-        async with FeedHarness(ws_resume_events=10) as harness:
-            names = [f"m{n}" for n in range(22)]
+async def test_quietest_market_loses_its_stored_events_first():
+    async with FeedHarness(ws_resume_events=10) as harness:
+        names = [f"m{n}" for n in range(22)]
+        await harness.apply(
+            *(AddMarket(market=numbered(f"m{n}", 1_000 + 2 * n), now_ms=1) for n in range(22))
+        )
+        for number, name in enumerate(names):
             await harness.apply(
-                *(AddMarket(market=numbered(f"m{n}", 1_000 + 2 * n), now_ms=1) for n in range(22))
-            )
-            for number, name in enumerate(names):
-                await harness.apply(
-                    *(
-                        sell(
-                            f"{name}-{n}",
-                            60,
-                            5,
-                            market=name,
-                            token=f"{1_000 + 2 * number}",
-                            now_ms=number + 2,
-                        )
-                        for n in range(10)
+                *(
+                    sell(
+                        f"{name}-{n}",
+                        60,
+                        5,
+                        market=name,
+                        token=f"{1_000 + 2 * number}",
+                        now_ms=number + 2,
                     )
+                    for n in range(10)
                 )
-            streams = harness.feed.channels.streams
-            assert sum(len(stream.kept) for stream in streams) <= 200
-            assert [len(streams.stream(name).kept) for name in names[:4]] == [0, 0, 0, 10]
+            )
+        streams = harness.feed.channels.streams
+        assert sum(len(stream.kept) for stream in streams) <= 200
+        assert [len(streams.stream(name).kept) for name in names[:4]] == [0, 0, 0, 10]
 
-    run_test(main())
 
-
-def test_plain_client_may_subscribe_before_the_market_opens():
-    async def check(harness):
+async def test_plain_client_may_subscribe_before_the_market_opens():
+    async with running_market() as harness:
         pending, other = await harness.client(), await harness.client()
         await pending.subscribe("later")
         await other.subscribe("later")
@@ -198,19 +179,15 @@ def test_plain_client_may_subscribe_before_the_market_opens():
         assert (added["type"], added["seq"]) == ("order_added", 1)
         assert other.received() == []
 
-    run_with_market(check)
 
-
-def test_extended_client_receives_unknown_market_error():
-    async def check(harness):
+async def test_extended_client_receives_unknown_market_error():
+    async with running_market() as harness:
         client = await harness.client()
         await client.subscribe("later", extended=True, id=1)
         [error] = client.received()
         assert (error["type"], error["code"], error["id"]) == ("error", "UNKNOWN_MARKET", 1)
         await harness.apply(AddMarket(market=numbered("later", 201), now_ms=2))
         assert client.received() == []
-
-    run_with_market(check)
 
 
 @pytest.mark.parametrize(
@@ -239,8 +216,8 @@ def test_extended_client_receives_unknown_market_error():
         (None, "INVALID_JSON"),
     ],
 )  # fmt: skip
-def test_invalid_request_is_an_error_for_extended_and_a_close_for_plain_clients(text, code):
-    async def check(harness):
+async def test_invalid_request_is_an_error_for_extended_and_a_close_for_plain_clients(text, code):
+    async with running_market() as harness:
         plain, extended = await harness.client(), await harness.client()
         await extended.subscribe(extended=True)
         extended.received()
@@ -253,100 +230,82 @@ def test_invalid_request_is_an_error_for_extended_and_a_close_for_plain_clients(
         assert plain.reason.startswith(code)
         assert len(plain.reason.encode()) <= 123
 
-    run_with_market(check)
 
-
-def test_error_of_a_first_request_with_extended_is_sent():
-    async def check(harness):
+async def test_error_of_a_first_request_with_extended_is_sent():
+    async with running_market() as harness:
         client = await harness.client()
         await client.send(type="subscribe", channel="tape", extended=True, id="x")
         [error] = client.received()
         assert (error["code"], error["id"]) == ("INVALID_FIELD", "x")
 
-    run_with_market(check)
 
-
-def test_ping_is_answered_with_pong():
-    async def check(harness):
+async def test_ping_is_answered_with_pong():
+    async with running_market() as harness:
         client = await harness.client()
         await client.send(type="ping")
         await client.send(type="ping", id=3)
         assert client.received() == [{"type": "pong"}, {"type": "pong", "id": 3}]
 
-    run_with_market(check)
+
+async def test_subscriptions_per_connection_are_limited():
+    async with FeedHarness(ws_subscriptions_max=2) as harness:
+        await harness.apply(AddMarket(market=numbered("m"), now_ms=1))
+        client, plain = await harness.client(), await harness.client()
+        await client.subscribe(extended=True)
+        await client.send(type="subscribe", channel="user", maker=ZERO_ADDRESS, extended=True)
+        await client.subscribe(extended=True)  # the same again
+        client.received()
+        await client.send(type="subscribe", channel="user", maker=f"0x{'1' * 40}")
+        assert client.received()[0]["code"] == "TOO_MANY_SUBSCRIPTIONS"
+        for name in ("a", "b", "c"):
+            await plain.subscribe(name)
+        assert plain.closed == 1008
 
 
-def test_subscriptions_per_connection_are_limited():
-    async def main():
-        async with FeedHarness(ws_subscriptions_max=2) as harness:
-            await harness.apply(AddMarket(market=numbered("m"), now_ms=1))
-            client, plain = await harness.client(), await harness.client()
-            await client.subscribe(extended=True)
-            await client.send(type="subscribe", channel="user", maker=ZERO_ADDRESS, extended=True)
-            await client.subscribe(extended=True)  # the same again
-            client.received()
-            await client.send(type="subscribe", channel="user", maker=f"0x{'1' * 40}")
-            assert client.received()[0]["code"] == "TOO_MANY_SUBSCRIPTIONS"
-            for name in ("a", "b", "c"):
-                await plain.subscribe(name)
-            assert plain.closed == 1008
-
-    run_test(main())
-
-
-def test_messages_per_minute_are_limited():
-    async def main():
-        async with FeedHarness(ws_messages_per_minute=3) as harness:
-            client = await harness.client()
-            for _ in range(3):
-                await client.send(type="ping")
-            assert client.closed is None
+async def test_messages_per_minute_are_limited():
+    async with FeedHarness(ws_messages_per_minute=3) as harness:
+        client = await harness.client()
+        for _ in range(3):
             await client.send(type="ping")
-            assert client.closed == 1008
-            assert client.reason.startswith("RATE_LIMITED")
-
-    run_test(main())
-
-
-def test_client_without_subscription_is_closed():
-    async def main():
-        async with FeedHarness(ws_subscribe_timeout_s=1) as harness:
-            silent, busy, done = [await harness.client() for _ in range(3)]
-            await busy.subscribe("a")
-            await done.subscribe("a")
-            await done.send(type="unsubscribe", channel="orderbook", marketId="a")
-            await until(lambda: silent.closed and done.closed)
-            assert (silent.closed, done.closed, busy.closed) == (1008, 1008, None)
-
-    run_test(main())
+        assert client.closed is None
+        await client.send(type="ping")
+        assert client.closed == 1008
+        assert client.reason.startswith("RATE_LIMITED")
 
 
-def test_quiet_market_sends_heartbeats_with_its_last_number():
-    async def main():
-        async with FeedHarness(ws_heartbeat_s=1) as harness:
-            await harness.apply(AddMarket(market=numbered("m"), now_ms=1))
-            plain, extended = await harness.client(), await harness.client()
-            await plain.subscribe()
-            await extended.subscribe(extended=True)
-            await extended.send(
-                type="subscribe", channel="user", maker=ZERO_ADDRESS, extended=True, marketId="m"
-            )
-            await harness.apply(sell("a", 60, 5, token="101", now_ms=2))
-            seen = []
-
-            def has_both():
-                seen.extend(extended.received("heartbeat"))
-                return {message["channel"] for message in seen} == {"orderbook", "user"}
-
-            await until(has_both)
-            assert {(message["marketId"], message["seq"]) for message in seen} == {("m", 1)}
-            assert kinds(plain.messages) == ["orderbook", "orderbook", "order_added"]
-
-    run_test(main())
+async def test_client_without_subscription_is_closed():
+    async with FeedHarness(ws_subscribe_timeout_s=1) as harness:
+        silent, busy, done = [await harness.client() for _ in range(3)]
+        await busy.subscribe("a")
+        await done.subscribe("a")
+        await done.send(type="unsubscribe", channel="orderbook", marketId="a")
+        await until(lambda: silent.closed and done.closed)
+        assert (silent.closed, done.closed, busy.closed) == (1008, 1008, None)
 
 
-def test_token_added_later_starts_with_an_empty_snapshot():
-    async def check(harness):
+async def test_quiet_market_sends_heartbeats_with_its_last_number():
+    async with FeedHarness(ws_heartbeat_s=1) as harness:
+        await harness.apply(AddMarket(market=numbered("m"), now_ms=1))
+        plain, extended = await harness.client(), await harness.client()
+        await plain.subscribe()
+        await extended.subscribe(extended=True)
+        await extended.send(
+            type="subscribe", channel="user", maker=ZERO_ADDRESS, extended=True, marketId="m"
+        )
+        await harness.apply(sell("a", 60, 5, token="101", now_ms=2))
+        seen = []
+
+        def has_both():
+            seen.extend(extended.received("heartbeat"))
+            return {message["channel"] for message in seen} == {"orderbook", "user"}
+
+        await until(has_both)
+        assert {(message["marketId"], message["seq"]) for message in seen} == {("m", 1)}
+        assert kinds(plain.messages) == ["orderbook", "orderbook", "order_added"]
+
+
+async def test_token_added_later_starts_with_an_empty_snapshot():
+    async with running_market() as harness:
         await harness.apply(AddMarket(market=numbered("half", 201, no=""), now_ms=2))
         client = await harness.client()
         await client.subscribe("half")
@@ -365,8 +324,6 @@ def test_token_added_later_starts_with_an_empty_snapshot():
         ]  # fmt: skip
         assert (messages[1]["tokenId"], messages[1]["data"]["lastUpdate"]) == ("202", 3)
 
-    run_with_market(check)
-
 
 def named(market_before):
     """Return the command that adds the second token."""
@@ -374,8 +331,8 @@ def named(market_before):
     return SetMarket(market=after, now_ms=3)
 
 
-def test_frames_go_through_asgi_without_the_push_extension():
-    async def check(harness):
+async def test_frames_go_through_asgi_without_the_push_extension():
+    async with running_market() as harness:
         client = await harness.client(push=False)
         await client.subscribe()
         await harness.apply(*(sell(f"a{n}", 60, 5, token="101", now_ms=2) for n in range(300)))
@@ -383,5 +340,3 @@ def test_frames_go_through_asgi_without_the_push_extension():
         reader.apply(client.received())
         assert (reader.seq, len(reader.orders)) == (300, 300)
         assert harness.feed.subscribers.buffered_bytes == 0
-
-    run_with_market(check)

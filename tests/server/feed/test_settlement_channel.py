@@ -1,12 +1,14 @@
 """Settlement messages on the settlement and user channels: each status change once."""
 
+from contextlib import asynccontextmanager
+
 import pytest
 
 from clob import AddMarket
 from clob_server.feed import settlement_channel
 from clob_server.feed.settlement_channel import WRITES_MAX
 from tests.matchers import buy, market, sell
-from tests.server.feed.harness import FeedHarness, run_loop, run_test, until
+from tests.server.feed.harness import FeedHarness, run_loop, until
 from tests.server.settled import (
     ALICE,
     BOB,
@@ -23,15 +25,12 @@ from tests.server.settled import (
 SIZE = 1_000
 
 
-def run_with_markets(test, *markets, **settings):
-    """Run a test with markets that settle; by default one."""
-
-    async def main():
-        async with FeedHarness(**settings) as harness:
-            await harness.apply(*opening(*markets))
-            await test(harness)
-
-    run_test(main())
+@asynccontextmanager
+async def running_markets(*markets, **settings):
+    """Run a feed with markets that settle for the block; by default one."""
+    async with FeedHarness(**settings) as harness:
+        await harness.apply(*opening(*markets))
+        yield harness
 
 
 async def subscribed_client(harness, channel="settlement", **fields):
@@ -62,8 +61,8 @@ def statuses(client):
     ]
 
 
-def test_each_status_from_pending_to_settled_is_sent_once():
-    async def check(harness):
+async def test_each_status_from_pending_to_settled_is_sent_once():
+    async with running_markets() as harness:
         client = await subscribed_client(harness, marketId="m")
         await trade(harness)
         [message] = client.received()
@@ -95,11 +94,9 @@ def test_each_status_from_pending_to_settled_is_sent_once():
         await harness.apply(ended(1, reason="of another branch", now_ms=10), sent(1, now_ms=10))
         assert client.received() == []
 
-    run_with_markets(check)
 
-
-def test_failed_trade_has_a_reason_and_no_transaction():
-    async def check(harness):
+async def test_failed_trade_has_a_reason_and_no_transaction():
+    async with running_markets() as harness:
         client = await subscribed_client(harness, marketId="m")
         await trade(harness)
         await harness.apply(sent(1, now_ms=5))
@@ -107,34 +104,29 @@ def test_failed_trade_has_a_reason_and_no_transaction():
         await harness.apply(ended(1, reason="Alice has 3 of 1000 tokens", now_ms=9))
         assert statuses(client) == [(2, "failed", None, "Alice has 3 of 1000 tokens")]
 
-    run_with_markets(check)
 
-
-def test_trades_submitted_before_a_restart_are_sent_when_they_settle():
-    async def main():
-        async with FeedHarness() as before:
-            await before.apply(*opening())
-            await trade(before, "a")
-            await trade(before, "b")
-            await before.apply(sent(1, now_ms=3))
-        async with FeedHarness(before.exchange) as harness:
-            client = await subscribed_client(harness, marketId="m")
-            await harness.apply(ended(1, now_ms=9), ended(2, now_ms=9))
-            assert statuses(client) == [
-                (2, "settled", tx_of(1), None),
-                (5, "settled", tx_of(2), None),
-            ]
-            await harness.apply(ended(1, now_ms=9), ended(2, now_ms=9), ended(7, now_ms=9))
-            assert statuses(client) == []
-
-    run_test(main())
+async def test_trades_submitted_before_a_restart_are_sent_when_they_settle():
+    async with FeedHarness() as before:
+        await before.apply(*opening())
+        await trade(before, "a")
+        await trade(before, "b")
+        await before.apply(sent(1, now_ms=3))
+    async with FeedHarness(before.exchange) as harness:
+        client = await subscribed_client(harness, marketId="m")
+        await harness.apply(ended(1, now_ms=9), ended(2, now_ms=9))
+        assert statuses(client) == [
+            (2, "settled", tx_of(1), None),
+            (5, "settled", tx_of(2), None),
+        ]
+        await harness.apply(ended(1, now_ms=9), ended(2, now_ms=9), ended(7, now_ms=9))
+        assert statuses(client) == []
 
 
 @pytest.mark.parametrize(
     ("make", "kind", "prices"), [(buy, "mint", (60, 40)), (sell, "merge", (60, 40))]
 )
-def test_both_trades_of_a_mint_or_merge_have_one_transaction(make, kind, prices):
-    async def check(harness):
+async def test_both_trades_of_a_mint_or_merge_have_one_transaction(make, kind, prices):
+    async with running_markets(settling(complementary=True)) as harness:
         client = await subscribed_client(harness, marketId="m")
         alice, bob = (
             await subscribed_client(harness, maker=ALICE),
@@ -161,11 +153,9 @@ def test_both_trades_of_a_mint_or_merge_have_one_transaction(make, kind, prices)
         assert [each["seq"] for each in alice.received()] == [3] * 3
         assert [each["seq"] for each in bob.received()] == [2] * 3
 
-    run_with_markets(check, settling(complementary=True))
 
-
-def test_scope_is_a_market_a_maker_or_both():
-    async def check(harness):
+async def test_scope_is_a_market_a_maker_or_both():
+    async with running_markets(settling(), settling("n", 201)) as harness:
         everywhere = await subscribed_client(harness, maker=ALICE)
         market_m = await subscribed_client(harness, marketId="m")
         alice_in_n = await subscribed_client(harness, marketId="n", maker=ALICE)
@@ -188,11 +178,9 @@ def test_scope_is_a_market_a_maker_or_both():
             other: [],
         }
 
-    run_with_markets(check, settling(), settling("n", 201))
 
-
-def test_user_channel_sends_settlement_after_the_fill_and_no_second_trade():
-    async def check(harness):
+async def test_user_channel_sends_settlement_after_the_fill_and_no_second_trade():
+    async with running_markets(settling(), settling("n", 201)) as harness:
         client, other = (
             await subscribed_client(harness, "user", maker=ALICE),
             await harness.client(),
@@ -212,11 +200,9 @@ def test_user_channel_sends_settlement_after_the_fill_and_no_second_trade():
         assert [each["data"]["settlement"] for each in messages] == ["submitted", "settled"]
         assert other.received() == elsewhere.received() == []
 
-    run_with_markets(check, settling(), settling("n", 201))
 
-
-def test_trades_and_fills_have_the_settlement_status():
-    async def check(harness):
+async def test_trades_and_fills_have_the_settlement_status():
+    async with running_markets() as harness:
         await harness.apply(AddMarket(market=market("free"), now_ms=1))
         book, user = await harness.client(), await subscribed_client(harness, "user", maker=ALICE)
         for name in ("m", "free"):
@@ -231,11 +217,9 @@ def test_trades_and_fills_have_the_settlement_status():
             ]
             assert all("settlementReason" not in each for each in fields)
 
-    run_with_markets(check)
 
-
-def test_extended_client_receives_subscribed_heartbeat_and_unsubscribed():
-    async def check(harness):
+async def test_extended_client_receives_subscribed_heartbeat_and_unsubscribed():
+    async with running_markets(ws_heartbeat_s=1) as harness:
         client = await subscribed_client(harness, marketId="m", extended=True, id=7)
         [subscribed] = client.received()
         assert (subscribed["type"], subscribed["channel"]) == ("subscribed", "settlement")
@@ -254,8 +238,6 @@ def test_extended_client_receives_subscribed_heartbeat_and_unsubscribed():
         assert client.received() == []
         assert not harness.feed.channels.settlements
 
-    run_with_markets(check, ws_heartbeat_s=1)
-
 
 @pytest.mark.parametrize(
     ("fields", "code"),
@@ -266,8 +248,8 @@ def test_extended_client_receives_subscribed_heartbeat_and_unsubscribed():
         ({"marketId": "m", "maker": "me"}, "INVALID_ADDRESS"),
     ],
 )
-def test_invalid_scope_is_rejected(fields, code):
-    async def check(harness):
+async def test_invalid_scope_is_rejected(fields, code):
+    async with running_markets() as harness:
         client = await subscribed_client(harness, extended=True, **fields)
         [error] = client.received()
         assert (error["type"], error["code"]) == ("error", code)
@@ -275,20 +257,18 @@ def test_invalid_scope_is_rejected(fields, code):
         await run_loop()
         assert (plain.closed, plain.reason.partition(":")[0]) == (1008, code)
 
-    run_with_markets(check)
 
-
-def test_subscription_without_a_chain_is_rejected():
-    async def check(harness):
+async def test_subscription_without_a_chain_is_rejected():
+    async with running_markets(chain="none") as harness:
         client = await subscribed_client(harness, marketId="m", extended=True)
         [error] = client.received()
         assert (error["type"], error["code"]) == ("error", "CHAIN_NOT_CONFIGURED")
 
-    run_with_markets(check, chain="none")
 
-
-def test_writes_are_split_and_skip_clients_that_disconnected(monkeypatch):
-    async def check(harness):
+async def test_writes_are_split_and_skip_clients_that_disconnected(monkeypatch):
+    assert WRITES_MAX > 2
+    monkeypatch.setattr(settlement_channel, "WRITES_MAX", 2)
+    async with running_markets() as harness:
         clients = [await subscribed_client(harness, marketId="m") for _ in range(5)]
         first, last = clients[0], clients[-1]
         write, counts = first.write, []
@@ -303,18 +283,12 @@ def test_writes_are_split_and_skip_clients_that_disconnected(monkeypatch):
         assert counts == [[0, 0, 0, 0, 0]]
         assert [len(client.messages) for client in clients] == [1, 1, 1, 1, 0]
 
-    assert WRITES_MAX > 2
-    monkeypatch.setattr(settlement_channel, "WRITES_MAX", 2)
-    run_with_markets(check)
 
-
-def test_client_that_does_not_read_is_closed_and_misses_no_message_before():
-    async def check(harness):
+async def test_client_that_does_not_read_is_closed_and_misses_no_message_before():
+    async with running_markets(ws_hard_bytes=2000, ws_soft_bytes=1000) as harness:
         client = await harness.client(reads=False)
         await client.send(type="subscribe", channel="settlement", marketId="m")
         for number in range(30):
             await trade(harness, f"{number}")
         await until(lambda: client.closed is not None or client.aborted)
         assert not harness.feed.channels.settlements
-
-    run_with_markets(check, ws_hard_bytes=2_000, ws_soft_bytes=1_000)

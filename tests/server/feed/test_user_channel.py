@@ -1,6 +1,7 @@
 """The user channel: orders and fills of one maker."""
 
 import random  # noqa: TID251 - seeded, and outside the engine
+from contextlib import asynccontextmanager
 
 import msgspec
 import pytest
@@ -22,7 +23,7 @@ from clob_server.feed import user_channel
 from tests.matcher_model.flow import Flow
 from tests.matcher_model.worlds import SMALL
 from tests.matchers import buy, market, sell
-from tests.server.feed.harness import FeedHarness, run_loop, run_test
+from tests.server.feed.harness import FeedHarness, run_loop
 
 ALICE, BOB = "0x" + "1" * 40, "0x" + "2" * 40
 OF_ALICE = {"maker": ALICE}
@@ -34,17 +35,16 @@ async def subscribed_client(harness, maker=ALICE, **fields):
     return client
 
 
-def run_with_market(test, **settings):
-    async def main():
-        async with FeedHarness(**settings) as harness:
-            await harness.apply(AddMarket(market=market(), now_ms=1))
-            await test(harness)
+@asynccontextmanager
+async def running_market(**settings):
+    """Run a feed with one market for the block."""
+    async with FeedHarness(**settings) as harness:
+        await harness.apply(AddMarket(market=market(), now_ms=1))
+        yield harness
 
-    run_test(main())
 
-
-def test_subscription_starts_with_the_open_orders():
-    async def check(harness):
+async def test_subscription_starts_with_the_open_orders():
+    async with running_market() as harness:
         await harness.apply(
             sell("a", 60, 5, **OF_ALICE, now_ms=2), sell("b", 60, 5, maker=BOB, now_ms=2)
         )
@@ -58,11 +58,9 @@ def test_subscription_starts_with_the_open_orders():
         assert (subscribed["type"], subscribed["channel"]) == ("subscribed", "user")
         assert (orders["marketId"], orders["seq"], orders["data"]) == ("n", 0, [])
 
-    run_with_market(check)
 
-
-def test_each_fill_is_sent_and_then_the_order():
-    async def check(harness):
+async def test_each_fill_is_sent_and_then_the_order():
+    async with running_market() as harness:
         client, other = await subscribed_client(harness), await subscribed_client(harness, BOB)
         for each in (client, other):
             each.received()
@@ -82,33 +80,27 @@ def test_each_fill_is_sent_and_then_the_order():
         assert (fill["data"]["side"], fill["data"]["remaining"]) == (0, "0")
         assert (order["data"]["id"], order["data"]["status"]) == ("b", "filled")
 
-    run_with_market(check)
 
-
-def test_order_that_never_rests_is_sent():
-    async def check(harness):
+async def test_order_that_never_rests_is_sent():
+    async with running_market() as harness:
         client = await subscribed_client(harness)
         client.received()
         await harness.apply(sell("a", 60, 5, **OF_ALICE, time_in_force=TimeInForce.IOC, now_ms=2))
         [order] = client.received()
         assert (order["data"]["status"], order["seq"]) == ("cancelled", 0)
 
-    run_with_market(check)
 
-
-def test_last_of_several_changes_in_a_batch_is_sent():
-    async def check(harness):
+async def test_last_of_several_changes_in_a_batch_is_sent():
+    async with running_market() as harness:
         client = await subscribed_client(harness)
         client.received()
         await harness.apply(sell("a", 60, 5, **OF_ALICE, now_ms=2), Cancel(order_id="a", now_ms=2))
         [order] = client.received()
         assert (order["seq"], order["data"]["cancelReason"]) == (2, "admin")
 
-    run_with_market(check)
 
-
-def test_rejected_orders_of_a_batch_are_not_sent():
-    async def check(harness):
+async def test_rejected_orders_of_a_batch_are_not_sent():
+    async with running_market() as harness:
         client = await subscribed_client(harness)
         client.received()
         never = sell("x", 60, 5, **OF_ALICE, time_in_force=TimeInForce.FOK)
@@ -116,22 +108,18 @@ def test_rejected_orders_of_a_batch_are_not_sent():
         await harness.apply(Batch(commands=orders, now_ms=2))
         assert [each["data"]["id"] for each in client.received()] == ["a", "b"]
 
-    run_with_market(check)
 
-
-def test_subscription_to_one_market():
-    async def check(harness):
+async def test_subscription_to_one_market():
+    async with running_market() as harness:
         await harness.apply(AddMarket(market=market("n"), now_ms=2))
         client = await subscribed_client(harness, marketId="n")
         await harness.apply(sell("a", 60, 5, **OF_ALICE, now_ms=2))
         await harness.apply(sell("b", 60, 5, **OF_ALICE, market="n", token="n-yes", now_ms=2))
         assert [each["data"]["id"] for each in client.received("order")] == ["b"]
 
-    run_with_market(check)
 
-
-def test_unsubscribe_ends_the_subscription():
-    async def check(harness):
+async def test_unsubscribe_ends_the_subscription():
+    async with running_market() as harness:
         client = await subscribed_client(harness)
         await client.send(type="unsubscribe", channel="user", maker=ALICE)
         client.received()
@@ -139,11 +127,9 @@ def test_unsubscribe_ends_the_subscription():
         assert client.received() == []
         assert not harness.feed.channels.users
 
-    run_with_market(check)
 
-
-def test_open_orders_are_sent_again_if_the_engine_dropped_a_finished_order():
-    async def check(harness):
+async def test_open_orders_are_sent_again_if_the_engine_dropped_a_finished_order():
+    async with running_market() as harness:
         await harness.apply(SetLimits(limits=Limits(finished_max=1), now_ms=2))
         client = await subscribed_client(harness)
         client.received()
@@ -153,13 +139,11 @@ def test_open_orders_are_sent_again_if_the_engine_dropped_a_finished_order():
         assert [each["type"] for each in messages] == ["order", "orders"]
         assert messages[1]["data"] == []
 
-    run_with_market(check)
 
-
-def test_too_many_open_orders_are_rejected(monkeypatch):
+async def test_too_many_open_orders_are_rejected(monkeypatch):
     monkeypatch.setattr(user_channel, "ORDERS_MAX", 2)
 
-    async def check(harness):
+    async with running_market() as harness:
         await harness.apply(*(sell(f"a{n}", 60, 5, **OF_ALICE, now_ms=2) for n in range(3)))
         client = await subscribed_client(harness, extended=True)
         [error] = client.received()
@@ -168,10 +152,8 @@ def test_too_many_open_orders_are_rejected(monkeypatch):
         await harness.apply(sell("b", 60, 5, **OF_ALICE, now_ms=2))
         assert client.received() == []
 
-    run_with_market(check)
 
-
-def test_deactivated_key_closes_its_websocket():
+async def test_deactivated_key_closes_its_websocket():
     key = ApiKey(
         id="k",
         hash=bytes(32),
@@ -182,22 +164,19 @@ def test_deactivated_key_closes_its_websocket():
         created_ms=0,
     )
 
-    async def main():
-        async with FeedHarness(keys={b"secret": key}) as harness:
-            await harness.apply(AddKey(key=key, now_ms=1))
-            with_key = await harness.client(headers=[(b"x-api-key", b"secret")])
-            without = await harness.client()
-            for client in (with_key, without):
-                await client.send(type="subscribe", channel="user", maker=ALICE)
-            await harness.apply(DeactivateKey(key_id="k", now_ms=2))
-            assert (with_key.closed, without.closed) == (1008, None)
-            assert with_key.reason == "INVALID_API_KEY: the key was deactivated"
-
-    run_test(main())
+    async with FeedHarness(keys={b"secret": key}) as harness:
+        await harness.apply(AddKey(key=key, now_ms=1))
+        with_key = await harness.client(headers=[(b"x-api-key", b"secret")])
+        without = await harness.client()
+        for client in (with_key, without):
+            await client.send(type="subscribe", channel="user", maker=ALICE)
+        await harness.apply(DeactivateKey(key_id="k", now_ms=2))
+        assert (with_key.closed, without.closed) == (1008, None)
+        assert with_key.reason == "INVALID_API_KEY: the key was deactivated"
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_messages_contain_every_open_order_and_fill(seed):
+async def test_messages_contain_every_open_order_and_fill(seed):
     rng = random.Random(seed)
     makers = [f"0x{number:040}" for number in (1, 2, 3)]
     world = msgspec.structs.replace(SMALL, broken=0, makers=tuple(makers))
@@ -207,20 +186,6 @@ def test_messages_contain_every_open_order_and_fill(seed):
         for done in batch:
             if isinstance(done.outcome, list | tuple):
                 trades.extend(event for event in done.outcome if type(event) is Trade)
-
-    async def main():
-        async with FeedHarness() as harness:
-            harness.engine.subscribe(on_batch)
-            flow = Flow(rng, world, harness.exchange.matcher)
-            await harness.apply(*flow.opening())
-            clients = {maker: await subscribed_client(harness, maker) for maker in makers}
-            for _ in range(300):
-                await harness.apply(
-                    *(flow.command() for _ in range(rng.choice((1, 2, 10)))), num_iterations=1
-                )
-            await run_loop()
-            for maker, client in clients.items():
-                assert_complete(harness, maker, client.received())
 
     def assert_complete(harness, maker, messages):
         known = {}
@@ -242,7 +207,18 @@ def test_messages_contain_every_open_order_and_fill(seed):
             if wallet == maker
         ]
 
-    run_test(main())
+    async with FeedHarness() as harness:
+        harness.engine.subscribe(on_batch)
+        flow = Flow(rng, world, harness.exchange.matcher)
+        await harness.apply(*flow.opening())
+        clients = {maker: await subscribed_client(harness, maker) for maker in makers}
+        for _ in range(300):
+            await harness.apply(
+                *(flow.command() for _ in range(rng.choice((1, 2, 10)))), num_iterations=1
+            )
+        await run_loop()
+        for maker, client in clients.items():
+            assert_complete(harness, maker, client.received())
     assert len(trades) > 50
 
 

@@ -12,7 +12,7 @@ import pytest
 from clob_server.history.follower import catch_up
 from clob_server.history.store import HistoryStore
 from clob_server.log import SqliteLog
-from tests.server.crash import begun, follower_of, prepared
+from tests.server.crash import follower_of, prepare_folder, start_process
 from tests.server.history.logs import dump
 from tests.server.live import live_server
 
@@ -95,7 +95,7 @@ def is_gone(pid):
 def live(request, tmp_path_factory):
     """A server that keeps few finished orders in memory."""
     folder = tmp_path_factory.mktemp(request.param)
-    prepared(folder)
+    prepare_folder(folder)
     with live_server(folder, history=request.param, **SETTINGS) as running:
         yield running
 
@@ -183,7 +183,7 @@ def test_markets_are_paged(live):
     ("mode", "how"), [("process", "kill"), ("thread", "kill"), ("process", "stop")]
 )
 def test_trades_are_available_after_a_restart(tmp_path, mode, how):
-    prepared(tmp_path)
+    prepare_folder(tmp_path)
     with live_server(tmp_path, history=mode, **SETTINGS) as live:
         first = gasless(live, "m", SELLER, 1)["orderId"]
         make_trades(live, "m", 30)
@@ -235,7 +235,7 @@ def test_killed_follower_is_restarted_and_misses_nothing(tmp_path):
 
 def test_stopped_follower_delays_only_queries_of_history(tmp_path):
     """Queries that need history fail with RECOVERING; all others succeed."""
-    prepared(tmp_path)
+    prepare_folder(tmp_path)
     with live_server(tmp_path, **SETTINGS) as live:
         pid = eventually(lambda: follower_of(live))
         first = gasless(live, "m", SELLER, 1)["orderId"]
@@ -283,7 +283,7 @@ def test_follower_of_a_killed_server_writes_the_received_frames_and_exits(tmp_pa
 
 
 def test_interrupted_start_leaves_no_process(tmp_path):
-    process = begun(tmp_path)
+    process = start_process(tmp_path)
     eventually(lambda: (tmp_path / "history.lock").exists())
     process.kill()
     process.wait()

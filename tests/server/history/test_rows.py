@@ -63,13 +63,13 @@ class RowChecker:
         after = self.resting()
         entered = accepted(command, events) if not isinstance(outcome, RejectedError) else []
         finished = [each for each in (*before, *entered) if each not in after]
-        found = {row[ID]: row for row in self.rows.orders}
-        assert len(found) == len(self.rows.orders)
+        found = {row[ID]: row for row in self.rows.waiting.orders}
+        assert len(found) == len(self.rows.waiting.orders)
         assert set(found) == set(map(str, finished))
         for order_id in finished:
             self.check(found[str(order_id)], order_id, before.get(order_id), type(command))
         self.check_trades(events, num_trades)
-        self.rows.clear()
+        self.rows.take()
 
     def check(self, row, order_id, before, kind):
         body = msgspec.json.decode(row[BODY], type=OrderBody)
@@ -89,7 +89,7 @@ class RowChecker:
     def check_trades(self, events, num_trades):
         trades = [event for event in events if isinstance(event, Trade)]
         for number, (event, row) in enumerate(
-            zip(trades, self.rows.trades, strict=True), num_trades + 1
+            zip(trades, self.rows.waiting.trades, strict=True), num_trades + 1
         ):
             kept = trade_from_row(row)
             same = {"resting_order_id": str, "incoming_order_id": str}
@@ -154,7 +154,7 @@ def test_rows_include_signatures_of_dropped_orders():
     before = checker.rows.orders_before(CancelAll(market="m"))
     outcome = outcome_of(checker.exchange, CancelAll(market="m", now_ms=5))
     checker.rows.add(99, CancelAll(market="m", now_ms=5), outcome, 0, before)
-    bodies = [msgspec.json.decode(row[BODY], type=OrderBody) for row in checker.rows.orders]
+    bodies = [msgspec.json.decode(row[BODY], type=OrderBody) for row in checker.rows.waiting.orders]
     assert [body.signer for body in bodies] == ["0xA"] * 9
 
 
@@ -168,6 +168,6 @@ def test_order_that_the_engine_already_dropped_is_skipped_with_a_warning(caplog)
     command = Submit(market="m", order=sell("s", 40, 100).order, now_ms=3)
     outcome = outcome_of(checker.exchange, command)
     checker.rows.add(9, command, outcome, 0)
-    assert len(checker.rows.trades) == 3
-    assert len(checker.rows.orders) == 1
+    assert len(checker.rows.waiting.trades) == 3
+    assert len(checker.rows.waiting.orders) == 1
     assert "finished order missing from history" in caplog.text

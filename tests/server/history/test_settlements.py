@@ -62,7 +62,7 @@ class Server:
 
     def clear_statuses(self):
         """Clear the statuses in memory."""
-        self.service.history._recent.tape("m")._statuses.clear()
+        self.service.history._tape("m")._statuses.clear()
 
     async def statuses(self, **params):
         """Return settlement, txHash and reason of the newest trades."""
@@ -95,73 +95,53 @@ def settled(number):
     return "settled", tx_of(number), None
 
 
-def played(test):
-    asyncio.run(asyncio.wait_for(test, 120))
-
-
 @pytest.fixture(params=["thread", "process"])
 def mode(request):
     return request.param
 
 
-def test_each_status_change_invalidates_cached_pages(tmp_path, mode):
-    async def main():
-        async with running_service(tmp_path, history=mode) as server:
-            await server.trade(2)
-            for _ in range(2):
-                assert await server.statuses() == [("pending", None, None)] * 2
-            await server.apply(sent(1, now_ms=0))
-            for _ in range(2):
-                assert await server.statuses() == [
-                    ("pending", None, None),
-                    ("submitted", None, None),
-                ]
-            await server.apply(ended(1, now_ms=0))
-            for _ in range(2):
-                assert await server.statuses() == [
-                    ("pending", None, None),
-                    ("settled", tx_of(1), None),
-                ]
-            await server.apply(sent(2, operation="settle-2", now_ms=0))
-            await server.apply(ended(2, reason="bob has 5 of 6 wei", now_ms=0))
-            statuses = [("failed", None, "bob has 5 of 6 wei"), ("settled", tx_of(1), None)]
-            assert await server.statuses() == statuses
-            assert await server.statuses(wrapped="false", limit=1) == statuses[:1]
-            await server.apply(ended(1, reason="statuses again", now_ms=0))
-            assert await server.statuses() == statuses
-
-    played(main())
-
-
-def test_both_trades_of_a_mint_have_one_transaction(tmp_path):
-    async def main():
-        async with running_service(tmp_path, [settling(complementary=True)]) as server:
-            await server.apply(buy("a", 60, SIZE, maker=ALICE, token=YES))
-            await server.apply(buy("b", 45, SIZE, maker=BOB, token=NO))
+async def test_each_status_change_invalidates_cached_pages(tmp_path, mode):
+    async with running_service(tmp_path, history=mode) as server:
+        await server.trade(2)
+        for _ in range(2):
             assert await server.statuses() == [("pending", None, None)] * 2
-            await server.settle(1)
-            assert await server.statuses() == [("settled", tx_of(1), None)] * 2
-            answer = await server.get("/api/markets/m/trades")
-            assert [each["matchType"] for each in answer.json()] == ["mint", "mint"]
-        with closing(StoreReader(tmp_path)) as reader:
-            assert list(reader.statuses([1, 2])) == [1]
+        await server.apply(sent(1, now_ms=0))
+        for _ in range(2):
+            assert await server.statuses() == [
+                ("pending", None, None),
+                ("submitted", None, None),
+            ]
+        await server.apply(ended(1, now_ms=0))
+        for _ in range(2):
+            assert await server.statuses() == [
+                ("pending", None, None),
+                ("settled", tx_of(1), None),
+            ]
+        await server.apply(sent(2, operation="settle-2", now_ms=0))
+        await server.apply(ended(2, reason="bob has 5 of 6 wei", now_ms=0))
+        statuses = [("failed", None, "bob has 5 of 6 wei"), ("settled", tx_of(1), None)]
+        assert await server.statuses() == statuses
+        assert await server.statuses(wrapped="false", limit=1) == statuses[:1]
+        await server.apply(ended(1, reason="statuses again", now_ms=0))
+        assert await server.statuses() == statuses
 
-    played(main())
+
+async def test_both_trades_of_a_mint_have_one_transaction(tmp_path):
+    async with running_service(tmp_path, [settling(complementary=True)]) as server:
+        await server.apply(buy("a", 60, SIZE, maker=ALICE, token=YES))
+        await server.apply(buy("b", 45, SIZE, maker=BOB, token=NO))
+        assert await server.statuses() == [("pending", None, None)] * 2
+        await server.settle(1)
+        assert await server.statuses() == [("settled", tx_of(1), None)] * 2
+        answer = await server.get("/api/markets/m/trades")
+        assert [each["matchType"] for each in answer.json()] == ["mint", "mint"]
+    with closing(StoreReader(tmp_path)) as reader:
+        assert list(reader.statuses([1, 2])) == [1]
 
 
-def test_old_statuses_are_found_in_history_also_after_a_restart(tmp_path, mode, monkeypatch):
+async def test_old_statuses_are_found_in_history_also_after_a_restart(tmp_path, mode, monkeypatch):
     monkeypatch.setattr(history, "SettlementStatuses", partial(SettlementStatuses, kept=3))
     count = KEPT + 15
-
-    async def main():
-        async with running_service(tmp_path, history=mode) as server:
-            await server.trade(count)
-            for number in range(1, count):
-                await server.settle(number)
-            await check(server)
-        async with running_service(tmp_path, history=mode) as server:
-            server.service.state.registry.settling.ended.clear()
-            await check(server)
 
     async def check(server):
         expected = [("pending", None, None)]
@@ -176,109 +156,87 @@ def test_old_statuses_are_found_in_history_also_after_a_restart(tmp_path, mode, 
             cursor = following and {"cursor": following}
         assert found == [tx for _, tx, _ in expected]
 
-    played(main())
+    async with running_service(tmp_path, history=mode) as server:
+        await server.trade(count)
+        for number in range(1, count):
+            await server.settle(number)
+        await check(server)
+    async with running_service(tmp_path, history=mode) as server:
+        server.service.state.registry.settling.ended.clear()
+        await check(server)
 
 
-def test_status_does_not_go_back_while_history_is_behind(tmp_path, monkeypatch):
+async def test_status_does_not_go_back_while_history_is_behind(tmp_path, monkeypatch):
     """A status is answered from memory, or the request fails with RECOVERING."""
     monkeypatch.setattr(history, "SettlementStatuses", partial(SettlementStatuses, kept=2))
     monkeypatch.setattr(history.History.wait_for, "__defaults__", (0.2,))
 
-    async def main():
-        async with running_service(tmp_path, history="process") as server:
-            await server.trade(3)
-            follower = server.service.history._supervisor._process.pid
-            os.kill(follower, signal.SIGSTOP)
-            try:
-                for number in (1, 2, 3):
-                    await server.settle(number)
-                    statuses = await server.statuses(limit=3)
-                    assert statuses[3 - number :] == [
-                        settled(each) for each in range(number, 0, -1)
-                    ]
-                server.clear_statuses()
-                assert await server.statuses(limit=2) == [settled(3), settled(2)]
-                answer = await server.http.get("/api/markets/m/trades", params={"limit": 4})
-                assert (answer.status_code, answer.json()["code"]) == (503, "RECOVERING")
-            finally:
-                os.kill(follower, signal.SIGCONT)
-            await server.service.history.wait_for(server.service.sequencer.seq, 30)
-            assert await server.statuses(limit=4) == [settled(3), settled(2), settled(1)]
-
-    played(main())
+    async with running_service(tmp_path, history="process") as server:
+        await server.trade(3)
+        follower = server.service.history._supervisor._process.pid
+        os.kill(follower, signal.SIGSTOP)
+        try:
+            for number in (1, 2, 3):
+                await server.settle(number)
+                statuses = await server.statuses(limit=3)
+                assert statuses[3 - number :] == [settled(each) for each in range(number, 0, -1)]
+            server.clear_statuses()
+            assert await server.statuses(limit=2) == [settled(3), settled(2)]
+            answer = await server.http.get("/api/markets/m/trades", params={"limit": 4})
+            assert (answer.status_code, answer.json()["code"]) == (503, "RECOVERING")
+        finally:
+            os.kill(follower, signal.SIGCONT)
+        await server.service.history.wait_for(server.service.sequencer.seq, 30)
+        assert await server.statuses(limit=4) == [settled(3), settled(2), settled(1)]
 
 
-def test_recent_statuses_stay_available_after_history_prunes_them(tmp_path, monkeypatch):
+async def test_recent_statuses_stay_available_after_history_prunes_them(tmp_path, monkeypatch):
     monkeypatch.setattr(history, "SettlementStatuses", partial(SettlementStatuses, kept=1))
     day = [DAY_MS]
 
-    async def main():
-        settings = {"history_days": 2, "clock_ms": lambda: day[0]}
-        async with running_service(
-            tmp_path, [settling(), settling("n", 201)], **settings
-        ) as server:
-            await server.trade(2)
-            await server.settle(1)
-        async with running_service(tmp_path, **settings) as server:
-            assert await server.statuses(limit=1) == [("pending", None, None)]
-            day[0] += 9 * DAY_MS
-            await server.settle(2)
-            await server.trade(1, first=3)
-            await server.settle(3)
-            await server.service.history.wait_for(server.service.sequencer.seq)
-            assert [row[0] for row in dump(tmp_path)["settlements"]] == [3]
-            server.service.state.registry.settling.ended.clear()
-            assert await server.statuses() == [settled(3), settled(2), settled(1)]
-
-    played(main())
+    settings = {"history_days": 2, "clock_ms": lambda: day[0]}
+    async with running_service(tmp_path, [settling(), settling("n", 201)], **settings) as server:
+        await server.trade(2)
+        await server.settle(1)
+    async with running_service(tmp_path, **settings) as server:
+        assert await server.statuses(limit=1) == [("pending", None, None)]
+        day[0] += 9 * DAY_MS
+        await server.settle(2)
+        await server.trade(1, first=3)
+        await server.settle(3)
+        await server.service.history.wait_for(server.service.sequencer.seq)
+        assert [row[0] for row in dump(tmp_path)["settlements"]] == [3]
+        server.service.state.registry.settling.ended.clear()
+        assert await server.statuses() == [settled(3), settled(2), settled(1)]
 
 
-def test_page_that_changed_while_it_was_built_is_not_cached(tmp_path, monkeypatch):
+async def test_page_that_changed_while_it_was_built_is_not_cached(tmp_path, monkeypatch):
     """A query waits for the history of an old trade; meanwhile a recent trade settles."""
     monkeypatch.setattr(history, "SettlementStatuses", partial(SettlementStatuses, kept=1))
 
-    async def main():
-        async with running_service(tmp_path) as server:
-            await server.trade(3)
-            await server.settle(1)
-            await server.settle(2)
-            server.clear_statuses()
-            reading, done = asyncio.Event(), asyncio.Event()
-            wait_for = server.service.history.wait_for
+    async with running_service(tmp_path) as server:
+        await server.trade(3)
+        await server.settle(1)
+        await server.settle(2)
+        server.clear_statuses()
+        reading, done = asyncio.Event(), asyncio.Event()
+        wait_for = server.service.history.wait_for
 
-            async def slow(seq):
-                reading.set()
-                await done.wait()
-                await wait_for(seq)
+        async def slow(seq):
+            reading.set()
+            await done.wait()
+            await wait_for(seq)
 
-            monkeypatch.setattr(server.service.history, "wait_for", slow)
-            page = asyncio.create_task(server.statuses(limit=3))
-            await reading.wait()
-            await server.settle(3)
-            done.set()
-            assert (await page)[0] == ("pending", None, None)
-            assert (await server.statuses(limit=3))[0] == settled(3)
-
-    played(main())
+        monkeypatch.setattr(server.service.history, "wait_for", slow)
+        page = asyncio.create_task(server.statuses(limit=3))
+        await reading.wait()
+        await server.settle(3)
+        done.set()
+        assert (await page)[0] == ("pending", None, None)
+        assert (await server.statuses(limit=3))[0] == settled(3)
 
 
-def test_repeated_order_returns_the_transaction_of_its_trade(tmp_path):
-    async def main():
-        async with running_service(tmp_path) as server:
-            allowed = (("gasless", ALICE, ALICE, True), ("gasless", BOB, BOB, True))
-            await server.apply(FollowChain(block=1, hash="0x1", permissions=allowed, now_ms=0))
-            answers = [await post(server, maker, side) for maker, side in ((ALICE, 1), (BOB, 0))]
-            [trade] = answers[1]["trades"]
-            assert trade["txHash"] is None
-            assert (await post(server, BOB, 0))["trades"] == [trade]
-            await server.settle(1)
-            again = await post(server, BOB, 0)
-            assert again == {
-                **answers[1],
-                "trades": [{**trade, "txHash": tx_of(1)}],
-                "duplicate": True,
-            }
-
+async def test_repeated_order_returns_the_transaction_of_its_trade(tmp_path):
     async def post(server, maker, side):
         body = {
             "maker": maker,
@@ -293,7 +251,20 @@ def test_repeated_order_returns_the_transaction_of_its_trade(tmp_path):
         assert answer.status_code == 200, answer.text
         return answer.json()
 
-    played(main())
+    async with running_service(tmp_path) as server:
+        allowed = (("gasless", ALICE, ALICE, True), ("gasless", BOB, BOB, True))
+        await server.apply(FollowChain(block=1, hash="0x1", permissions=allowed, now_ms=0))
+        answers = [await post(server, maker, side) for maker, side in ((ALICE, 1), (BOB, 0))]
+        [trade] = answers[1]["trades"]
+        assert trade["txHash"] is None
+        assert (await post(server, BOB, 0))["trades"] == [trade]
+        await server.settle(1)
+        again = await post(server, BOB, 0)
+        assert again == {
+            **answers[1],
+            "trades": [{**trade, "txHash": tx_of(1)}],
+            "duplicate": True,
+        }
 
 
 # ----- the file ------------------------------------------------------------------------------
@@ -370,17 +341,14 @@ def test_ends_are_pruned_with_their_trades_also_in_a_rebuild(tmp_path):
     assert len(late["trades"]) == 1
 
 
-def test_file_of_an_older_version_is_moved_aside_and_rebuilt(tmp_path):
+async def test_file_of_an_older_version_is_moved_aside_and_rebuilt(tmp_path):
     write_log(tmp_path, settlement_commands())
     follow_log(tmp_path)
     rows = dump(tmp_path)
     with closing(HistoryStore(tmp_path)) as store:
         store._db.execute("PRAGMA user_version=2")
 
-    async def main():
-        async with running_service(tmp_path) as server:
-            assert len(await server.statuses()) == 7
-
-    played(main())
+    async with running_service(tmp_path) as server:
+        assert len(await server.statuses()) == 7
     assert dump(tmp_path)["settlements"] == rows["settlements"]
     assert (tmp_path / "history.db.aside").exists()

@@ -8,7 +8,7 @@ from clob_server.history.store import HistoryStore
 from clob_server.history.thread_writer import ThreadWriter
 from clob_server.log import SqliteLog
 from tests.matchers import buy, sell
-from tests.server.engines import NOW_MS, PATIENCE_S, engine_over, played, working
+from tests.server.engines import NOW_MS, PATIENCE_S, engine_over, working
 from tests.server.history.logs import dump, follow_log
 from tests.server.history.test_settlements import running_service, settled
 
@@ -24,7 +24,6 @@ async def running(folder):
         engine = engine_over(log)
         writer = ThreadWriter(
             HistoryStore(folder),
-            folder,
             log,
             engine,
             snapshot_commands=0,
@@ -44,19 +43,15 @@ async def running(folder):
         await asyncio.to_thread(writer.close)
 
 
-def test_batches_share_a_transaction_and_no_row_is_missing(tmp_path, monkeypatch):
+async def test_batches_share_a_transaction_and_no_row_is_missing(tmp_path, monkeypatch):
     monkeypatch.setattr(thread_writer, "WRITE_AFTER_S", NEVER_S)
-
-    async def main():
-        async with running(tmp_path) as (writer, trade, written):
-            await trade(1, 2, 3)
-            assert not written
-            writer.flush()
-            writer.flush()  # no rows left
-            await trade(4)
-        assert written == [7, 9]
-
-    played(main())
+    async with running(tmp_path) as (writer, trade, written):
+        await trade(1, 2, 3)
+        assert not written
+        writer.flush()
+        writer.flush()  # no rows left
+        await trade(4)
+    assert written == [7, 9]
     rows = dump(tmp_path)
     assert len(rows["trades"]) == 4
     (tmp_path / "history.db").unlink()
@@ -64,24 +59,17 @@ def test_batches_share_a_transaction_and_no_row_is_missing(tmp_path, monkeypatch
     assert dump(tmp_path) == rows
 
 
-def test_rows_are_written_after_a_short_time(tmp_path):
-    async def main():
-        async with running(tmp_path) as (_, trade, written), asyncio.timeout(PATIENCE_S):
-            await trade(1)
-            while written != [3]:
-                await asyncio.sleep(thread_writer.WRITE_AFTER_S / 10)
-
-    played(main())
+async def test_rows_are_written_after_a_short_time(tmp_path):
+    async with running(tmp_path) as (_, trade, written), asyncio.timeout(PATIENCE_S):
+        await trade(1)
+        while written != [3]:
+            await asyncio.sleep(thread_writer.WRITE_AFTER_S / 10)
 
 
-def test_query_does_not_wait_for_further_rows(tmp_path, monkeypatch):
+async def test_query_does_not_wait_for_further_rows(tmp_path, monkeypatch):
     monkeypatch.setattr(thread_writer, "WRITE_AFTER_S", NEVER_S)
-
-    async def main():
-        async with running_service(tmp_path) as server:
-            await server.trade()
-            await server.settle(1)
-            server.clear_statuses()
-            assert await server.statuses() == [settled(1)]
-
-    played(main())
+    async with running_service(tmp_path) as server:
+        await server.trade()
+        await server.settle(1)
+        server.clear_statuses()
+        assert await server.statuses() == [settled(1)]

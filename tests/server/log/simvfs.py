@@ -1,4 +1,4 @@
-"""Adapters of the simulated disk: a VFS for SQLite, and ``Files`` for tip and snapshots."""
+"""Adapters of the simulated disk: a VFS for SQLite, and a folder for tip and snapshots."""
 
 import errno
 from contextlib import contextmanager
@@ -126,7 +126,7 @@ class SimFile:
 
 
 class SimFiles:
-    """``Files`` over the disk, for one life, with the same steps as ``Folder``."""
+    """A folder over the disk, for one life, with the same steps as ``Folder``."""
 
     def __init__(self, disk):
         self._disk, self._life = disk, disk.life

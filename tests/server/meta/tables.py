@@ -16,8 +16,8 @@ REFERENCE = Path(__file__).parents[3] / "docs" / "reference"
 
 
 def routes_table():
-    """Every route, in the sequence of the document, with who may take it."""
-    rows = ["| Route | What it does | Test | Production |", "|---|---|---|---|"]
+    """Return the table of routes with the credentials that they need."""
+    rows = ["| Route | Purpose | Test | Production |", "|---|---|---|---|"]
     for route in ROUTES:
         row = ROUTE_RULES[route.name]
         rows.append(
@@ -28,17 +28,17 @@ def routes_table():
 
 
 def codes_table():
-    """Every code, in order of precedence."""
-    rows = ["| Code | Status | Meaning | Again |", "|---|---|---|---|"]
+    """Return the table of error codes in order of precedence."""
+    rows = ["| Code | Status | Meaning | Retry |", "|---|---|---|---|"]
     for code, problem in PROBLEMS.items():
-        again = "yes" if problem.retryable else ""
-        rows.append(f"| `{code}` | {problem.status} | {problem.title} | {again} |")
+        retryable = "yes" if problem.retryable else ""
+        rows.append(f"| `{code}` | {problem.status} | {problem.title} | {retryable} |")
     return rows
 
 
 def settings_table():
-    """Every setting, with its default and what it is."""
-    rows = ["| Option | Default | What it is |", "|---|---|---|"]
+    """Return the table of settings with their defaults."""
+    rows = ["| Option | Default | Meaning |", "|---|---|---|"]
     defaults = Settings()
     for name, text in descriptions().items():
         default = text_of(getattr(defaults, name))
@@ -52,26 +52,26 @@ PAGES = {
 }
 
 
-def place_of(lines, head):
-    """Where the table is that begins with a line."""
+def slice_of(lines, head):
+    """Return the slice of the table with this header line."""
     first = lines.index(head)
     last = next((n for n in range(first, len(lines)) if not lines[n].startswith("|")), len(lines))
     return slice(first, last)
 
 
 def table_in(page, head):
-    """The table of a page that begins with a line."""
+    """Return the lines of the table with this header line."""
     lines = page.read_text().splitlines()
-    return lines[place_of(lines, head)]
+    return lines[slice_of(lines, head)]
 
 
 def write():
-    """Put the tables as they are now into the pages."""
+    """Write the current tables into the pages."""
     for name, makes in PAGES.items():
         lines = (REFERENCE / name).read_text().splitlines()
         for make in makes:
             rows = make()
-            lines[place_of(lines, rows[0])] = rows
+            lines[slice_of(lines, rows[0])] = rows
         (REFERENCE / name).write_text("\n".join([*lines, ""]))
 
 

@@ -79,11 +79,11 @@ def test_decision_46_the_websocket_is_published_at_root(live):
 
 
 def test_decision_32_limits_at_root_are_enforced(live):
-    told = live.http.get("/").json()["rateLimit"]
-    assert told["testnet"] == (
+    limits = live.http.get("/").json()["rateLimit"]
+    assert limits["testnet"] == (
         "100 requests per minute without an API key, 240 with one; 30 orders per minute"
     )
-    assert told["mainnet"] == "240 requests per minute, API key required; 30 orders per minute"
+    assert limits["mainnet"] == "240 requests per minute, API key required; 30 orders per minute"
     authority = authority_of(live)
     before = live.http.get("/api/admin/limits", headers=authority).json()["budgets"]
     changed = {"budgets": {**before, "anonymousPerMinute": 1234}}
@@ -144,8 +144,8 @@ def test_metrics_include_every_counter(live):
 def test_unchanged_documents_return_304(live, path):
     first = live.http.get(path)
     assert first.status_code == 200
-    again = live.http.get(path, headers={"If-None-Match": first.headers["etag"]})
-    assert (again.status_code, again.content) == (304, b"")
+    second = live.http.get(path, headers={"If-None-Match": first.headers["etag"]})
+    assert (second.status_code, second.content) == (304, b"")
 
 
 @pytest.mark.parametrize("path", PAGES)

@@ -12,7 +12,7 @@ import httpx
 import pytest
 
 from clob_server import cli
-from clob_server.cli.options import environment_of, option_of, read_settings
+from clob_server.cli.options import PREFIX, option_of, read_settings, text_of
 from clob_server.log.sqlite import DATABASE
 from clob_server.settings import Settings
 from tests.server.live import END_S, environment, live_server
@@ -119,7 +119,9 @@ def test_command_line_overrides_the_environment():
     settings = read_settings({"port": "2"}, environ)
     assert (settings.port, settings.trades_kept) == (2, 5)
     assert settings.cors_origins == ("http://a", "http://b")
-    assert read_settings({}, environment_of(settings)) == settings
+    values = {name: getattr(settings, name) for name in Settings.__struct_fields__}
+    same = {PREFIX + name.upper(): text_of(value) for name, value in values.items()}
+    assert read_settings({}, same) == settings
 
 
 @pytest.mark.parametrize("command", ["", "run", "token", "key", "key create", "verify", "export"])
@@ -133,9 +135,9 @@ def test_each_command_has_help(capsys, command):
 def test_every_setting_is_an_option_with_its_default(capsys):
     with pytest.raises(SystemExit):
         cli.main(["run", "--help"])
-    told = capsys.readouterr().out
+    output = capsys.readouterr().out
     for name in Settings.__struct_fields__:
-        assert f"  {option_of(name)} " in told, name
+        assert f"  {option_of(name)} " in output, name
 
 
 def test_production_reads_its_domain_from_the_environment(tmp_path):
@@ -202,6 +204,6 @@ def test_failed_commit_ends_the_process_and_loses_no_acknowledged_order(tmp_path
     assert 5 <= len(acknowledged) < 400
     with live_server(tmp_path, rate_limits=False) as live:
         query = {"maker": order["maker"], "limit": 500}
-        found = [each["id"] for each in live.http.get("/api/orders", params=query).json()]
-        assert found[: len(acknowledged)] == acknowledged
-        assert len(found) <= len(acknowledged) + 1
+        order_ids = [each["id"] for each in live.http.get("/api/orders", params=query).json()]
+        assert order_ids[: len(acknowledged)] == acknowledged
+        assert len(order_ids) <= len(acknowledged) + 1

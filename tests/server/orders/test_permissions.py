@@ -12,7 +12,7 @@ from clob_server.core.commands import FollowChain, SetDelegate
 from clob_server.orders.auto_open import AutoOpening
 from clob_server.orders.preview import OrderPreview
 from tests.chain.exchange.comparison import ALICE, BOB, CAROL, SAFE, Comparison, amounts
-from tests.chain.exchange.venue import BUY, ONE, SELL
+from tests.chain.exchange.evm_market import BUY, ONE, SELL
 from tests.signings import DOMAIN, EXCHANGE
 
 
@@ -61,8 +61,8 @@ def test_delegate_of_the_server_signs_only_in_other_markets(beside):
     takes_back(beside, "delegate", ALICE, BOB)
     beside.do(SetDelegate, maker=ALICE, delegate=BOB, allowed=True, nonce="0")
     assert_rejected(beside, bid(beside, signer=BOB), "SIGNER_NOT_AUTHORISED", "setDelegate")
-    elsewhere = {**bid(beside, signer=BOB), "marketId": "elsewhere"}
-    beside.placement.check_signature(beside.placement.read(elsewhere))
+    other_market = {**bid(beside, signer=BOB), "marketId": "elsewhere"}
+    beside.placement.check_signature(beside.placement.read(other_market))
 
 
 def test_error_in_other_markets_does_not_mention_the_contract(beside):
@@ -116,8 +116,10 @@ def test_order_cancelled_on_the_chain_is_rejected(beside):
     names = tuple(f"0x{each.hex()}" for each in hashes)
     beside.do(FollowChain, block=2, hash="0x2", cancelled=names)
     assert_rejected(beside, late, "ORDER_CANCELLED", names[0], "cancelled on the chain")
-    again = beside.placement.read_signed(early)  # placed before the cancel, so a repeat returns it
-    assert again.order_hash == hashes[1]
+    repeated = beside.placement.read_signed(
+        early
+    )  # placed before the cancel, so a repeat returns it
+    assert repeated.order_hash == hashes[1]
 
 
 def test_taker_must_be_the_operator(beside):
@@ -141,14 +143,14 @@ def test_order_needs_the_balance_on_the_chain(beside):
     big = beside.signed(ALICE, SELL, *amounts(SELL, 600 * ONE, 1_200 * ONE))
     outcome = beside.place(big)
     assert isinstance(outcome, InsufficientBalanceError)
-    told = f"has {1_000 * ONE} wei of '11' available, {1_200 * ONE} needed; 0 reserved"
-    assert told in str(outcome)
+    expected = f"has {1_000 * ONE} wei of '11' available, {1_200 * ONE} needed; 0 reserved"
+    assert expected in str(outcome)
 
 
 def test_preview_applies_the_same_rules(beside):
     beside.place(beside.signed(BOB, SELL, *amounts(SELL, 2 * ONE, 4 * ONE)))
-    told = preview(beside).simulate({"marketId": "rain", **bid(beside)})
-    assert (told.matched, told.filled_tokens) == (True, str(4 * ONE))
+    reply = preview(beside).simulate({"marketId": "rain", **bid(beside)})
+    assert (reply.matched, reply.filled_tokens) == (True, str(4 * ONE))
     with pytest.raises(ApiError, match="setGasless"):
         preview(beside).simulate({"marketId": "rain", **beside.unsigned(ALICE, BUY, 50, ONE)})
 

@@ -9,32 +9,33 @@ import pytest
 
 from clob import CancelAll, Funds, SetBalance, Side
 from clob_server.chain.eth.exchange_abi import FILLS_MAX
+from clob_server.chain.events import StartWatching
 from clob_server.cli.options import read_settings
 from clob_server.core.commands import SendTrades, SetOutcome
 from clob_server.settings import SettingsError
 from clob_server.settlement import sender
 from clob_server.settlement.markets import OnChain
 from tests.server.engines import logged
-from tests.server.settlement.underway import (
+from tests.server.settlement.harness import (
     BUYER,
     NO,
     RICH,
     SELLER,
     YES,
-    UnderWay,
+    SettlementHarness,
     done,
     failed,
+    first_update,
     rejected,
     stuck,
     update,
-    whole,
 )
 
 SOON_S = 0.02
 
 
 @pytest.fixture
-def impatient(monkeypatch):
+def short_pauses(monkeypatch):
     """Short pauses."""
     monkeypatch.setattr(sender, "PAUSE_S", SOON_S)
     monkeypatch.setattr(sender, "HOLD_MAX_S", SOON_S)
@@ -42,285 +43,290 @@ def impatient(monkeypatch):
 
 
 async def test_full_batch_is_sent_at_once_and_the_rest_after_settle_every_s():
-    async with UnderWay(settle_every_s=0.3) as stage:
-        await stage.start_worker()
-        await stage.trade(4)
-        assert await stage.requested(1) == [1, 2, 3]
-        assert list(stage.settling.sent) == [1, 2, 3]
+    async with SettlementHarness(settle_every_s=0.3) as harness:
+        await harness.start_worker()
+        await harness.trade(4)
+        assert await harness.requested(1) == [1, 2, 3]
+        assert list(harness.settling.sent) == [1, 2, 3]
         await asyncio.sleep(SOON_S)
-        assert len(stage.chain.requests) == 1
-        stage.now_ms += 300
-        assert await stage.requested(2) == [4]
+        assert len(harness.chain.requests) == 1
+        harness.now_ms += 300
+        assert await harness.requested(2) == [4]
 
 
 async def test_clock_that_steps_back_delays_no_trade():
-    async with UnderWay() as stage:
-        await stage.start_worker()
-        stage.now_ms += 3_600_000
-        await stage.order(SELLER, Side.SELL)
-        await stage.order(BUYER, Side.BUY)
-        stage.now_ms -= 3_600_000
-        assert await stage.requested(1) == [1]
+    async with SettlementHarness() as harness:
+        await harness.start_worker()
+        harness.now_ms += 3_600_000
+        await harness.order(SELLER, Side.SELL)
+        await harness.order(BUYER, Side.BUY)
+        harness.now_ms -= 3_600_000
+        assert await harness.requested(1) == [1]
 
 
 async def test_operation_is_logged_before_it_is_requested():
-    async with UnderWay() as stage:
-        await stage.start_worker()
-        await stage.trade(2)
-        await stage.requested(1)
-        noted = [c for frame in logged(stage.log) for c in frame if isinstance(c, SendTrades)]
+    async with SettlementHarness() as harness:
+        await harness.start_worker()
+        await harness.trade(2)
+        await harness.requested(1)
+        noted = [c for frame in logged(harness.log) for c in frame if isinstance(c, SendTrades)]
         [command] = noted
-        assert command.operation == stage.chain.requests[0][0]
-        assert list(command.trades) == stage.numbers(0)
+        assert command.operation == harness.chain.requests[0][0]
+        assert list(command.trades) == harness.numbers(0)
 
 
 async def test_both_trades_of_a_mint_are_sent_as_one():
-    async with UnderWay() as stage:
-        await stage.open("p", complementary=True, lot_wei=100)
-        await stage.start_worker()
+    async with SettlementHarness() as harness:
+        await harness.open("p", complementary=True, lot_wei=100)
+        await harness.start_worker()
         for token, price in (("p-yes", 40), ("p-no", 60)):
-            await stage.order(BUYER, Side.BUY, token=token, price=price)
-        assert await stage.requested(1) == [1]
-        [held] = stage.settling.held.values()
+            await harness.order(BUYER, Side.BUY, token=token, price=price)
+        assert await harness.requested(1) == [1]
+        [held] = harness.settling.held.values()
         assert [half.number for half in held.halves] == [1, 2]
 
 
-async def test_trades_wait_until_their_market_is_prepared(impatient):
-    async with UnderWay() as stage:
-        await stage.open("n")
+async def test_trades_wait_until_their_market_is_prepared(short_pauses):
+    async with SettlementHarness() as harness:
+        await harness.open("n")
         for maker, asset in ((BUYER, "usd"), (SELLER, "n-yes")):
-            await stage.do(SetBalance, wallet=maker, asset=asset, amount=RICH)
-        stage.states["m"] = OnChain.PREPARING
-        await stage.start_worker()
-        await stage.trade(2)
-        await stage.trade(1, token="n-yes")
-        assert await stage.requested(1) == [3]
-        stage.states["m"] = OnChain.PREPARED
-        assert await stage.requested(2) == [1, 2]
+            await harness.do(SetBalance, wallet=maker, asset=asset, amount=RICH)
+        harness.states["m"] = OnChain.PREPARING
+        await harness.start_worker()
+        await harness.trade(2)
+        await harness.trade(1, token="n-yes")
+        assert await harness.requested(1) == [3]
+        harness.states["m"] = OnChain.PREPARED
+        assert await harness.requested(2) == [1, 2]
 
 
-async def test_stuck_market_settles_only_if_it_has_an_outcome(impatient):
-    async with UnderWay() as stage:
-        stage.states["m"] = OnChain.STUCK
-        await stage.start_worker()
-        await stage.trade(2)
+async def test_stuck_market_settles_only_if_it_has_an_outcome(short_pauses):
+    async with SettlementHarness() as harness:
+        harness.states["m"] = OnChain.STUCK
+        await harness.start_worker()
+        await harness.trade(2)
         await asyncio.sleep(3 * SOON_S)
-        assert not stage.chain.requests
-        await stage.do(SetOutcome, market="m", outcome="yes")
-        assert await stage.requested(1) == [1, 2]
+        assert not harness.chain.requests
+        await harness.do(SetOutcome, market="m", outcome="yes")
+        assert await harness.requested(1) == [1, 2]
 
 
 @pytest.mark.parametrize("gone", ["worker", "exchange"])
-async def test_trades_wait_without_a_worker_or_an_exchange_contract(impatient, gone):
-    async with UnderWay() as stage:
+async def test_trades_wait_without_a_worker_or_an_exchange_contract(short_pauses, gone):
+    async with SettlementHarness() as harness:
         if gone == "exchange":
-            stage.chain.addresses.exchange = ""
-        await stage.start_worker()
-        stage.chain.is_open = gone == "exchange"
-        await stage.trade(2)
+            harness.chain.addresses.exchange = ""
+        await harness.start_worker()
+        harness.chain.is_open = gone == "exchange"
+        await harness.trade(2)
         await asyncio.sleep(3 * SOON_S)
-        assert not stage.chain.requests
-        assert stage.settlement.view().pending == 2
-        stage.chain.addresses.exchange = "0xE"
-        await stage.start_worker()
-        assert await stage.requested(1) == [1, 2]
+        assert not harness.chain.requests
+        assert harness.settlement.view().pending == 2
+        harness.chain.addresses.exchange = "0xE"
+        await harness.start_worker()
+        assert await harness.requested(1) == [1, 2]
 
 
 async def test_number_of_running_operations_is_limited():
-    async with UnderWay() as stage:
-        await stage.start_worker()
-        await stage.trade(3 * sender.OPERATIONS_MAX + 3)
-        await stage.requested(sender.OPERATIONS_MAX)
+    async with SettlementHarness() as harness:
+        await harness.start_worker()
+        await harness.trade(3 * sender.OPERATIONS_MAX + 3)
+        await harness.requested(sender.OPERATIONS_MAX)
         await asyncio.sleep(SOON_S)
-        assert len(stage.chain.requests) == sender.OPERATIONS_MAX
-        stage.chain.answer(0, done)
-        assert len(await stage.requested(sender.OPERATIONS_MAX + 1)) == 3
+        assert len(harness.chain.requests) == sender.OPERATIONS_MAX
+        harness.chain.answer(0, done)
+        assert len(await harness.requested(sender.OPERATIONS_MAX + 1)) == 3
 
 
-async def test_failed_trades_are_sent_again_with_a_new_operation_id(impatient):
-    async with UnderWay() as stage:
-        await stage.start_worker()
-        await stage.trade(2)
-        await stage.requested(1)
-        stage.chain.answer(0, failed)
-        assert await stage.requested(2) == [1, 2]
-        names = [name for name, *_ in stage.chain.requests]
+async def test_failed_trades_are_sent_again_with_a_new_operation_id(short_pauses):
+    async with SettlementHarness() as harness:
+        await harness.start_worker()
+        await harness.trade(2)
+        await harness.requested(1)
+        harness.chain.answer(0, failed)
+        assert await harness.requested(2) == [1, 2]
+        names = [name for name, *_ in harness.chain.requests]
         assert len(set(names)) == 2
-        assert list(stage.settling.operations) == names[1:]
-        assert "settleTx: paused" in stage.settlement.detail
-        stage.chain.answer(1, done)
-        await stage.until(lambda: not stage.settlement.detail)
+        assert list(harness.settling.operations) == names[1:]
+        assert "settleTx: paused" in harness.settlement.detail
+        harness.chain.answer(1, done)
+        await harness.wait_until(lambda: not harness.settlement.detail)
 
 
-async def test_trade_that_always_fails_is_isolated_by_halving(impatient):
-    async with UnderWay() as stage:
-        await stage.start_worker()
-        await stage.receive(whole())
-        await stage.trade(3)
+async def test_trade_that_always_fails_is_isolated_by_halving(short_pauses):
+    async with SettlementHarness() as harness:
+        await harness.start_worker()
+        await harness.receive(first_update())
+        await harness.trade(3)
         seen, left = 0, {1, 2, 3}
         while left != {2}:
-            await stage.until(lambda: len(stage.chain.requests) > seen)  # noqa: B023
-            numbers = stage.numbers(seen)
-            stage.chain.answer(seen, failed if 2 in numbers else done)
+            await harness.wait_until(lambda: len(harness.chain.requests) > seen)  # noqa: B023
+            numbers = harness.numbers(seen)
+            harness.chain.answer(seen, failed if 2 in numbers else done)
             seen += 1
             if 2 not in numbers:
                 left -= set(numbers)
         assert seen <= 6
-        await stage.until(lambda: len(stage.chain.requests) > seen)
-        assert stage.numbers(seen) == [2]
+        await harness.wait_until(lambda: len(harness.chain.requests) > seen)
+        assert harness.numbers(seen) == [2]
 
 
-async def test_unsent_trades_are_sent_before_retries(impatient):
-    async with UnderWay(settle_every_s=0.001) as stage:
-        await stage.start_worker()
-        await stage.trade(1)
-        await stage.requested(1)
-        stage.chain.answer(0, failed)
-        await stage.trade(1)
-        stage.now_ms += 10
-        await stage.until(lambda: len(stage.chain.requests) == 3)
-        assert [stage.numbers(place) for place in (1, 2)] == [[2], [1]]
+async def test_unsent_trades_are_sent_before_retries(short_pauses):
+    async with SettlementHarness(settle_every_s=0.001) as harness:
+        await harness.start_worker()
+        await harness.trade(1)
+        await harness.requested(1)
+        harness.chain.answer(0, failed)
+        await harness.trade(1)
+        harness.now_ms += 10
+        await harness.wait_until(lambda: len(harness.chain.requests) == 3)
+        assert [harness.numbers(index) for index in (1, 2)] == [[2], [1]]
 
 
-async def test_rejected_operation_is_retried_with_the_same_id(impatient):
-    async with UnderWay() as stage:
-        await stage.start_worker()
-        await stage.trade(2)
-        for place in range(3):
-            assert await stage.requested(place + 1) == [1, 2]
-            stage.chain.answer(place, rejected)
-        await stage.requested(4)
-        assert len({name for name, *_ in stage.chain.requests}) == 1
-        assert "no money for gas" in stage.settlement.detail
+async def test_rejected_operation_is_retried_with_the_same_id(short_pauses):
+    async with SettlementHarness() as harness:
+        await harness.start_worker()
+        await harness.trade(2)
+        for index in range(3):
+            assert await harness.requested(index + 1) == [1, 2]
+            harness.chain.answer(index, rejected)
+        await harness.requested(4)
+        assert len({name for name, *_ in harness.chain.requests}) == 1
+        assert "no money for gas" in harness.settlement.detail
 
 
-async def test_operation_id_that_was_used_for_more_trades_is_replaced(impatient):
-    async with UnderWay() as stage:
-        await stage.start_worker()
-        await stage.trade(2)
-        await stage.requested(1)
-        stage.chain.answer(0, lambda name: rejected(name, "IDEMPOTENCY_KEY_REUSED"))
-        assert await stage.requested(2) == [1, 2]
-        assert len({name for name, *_ in stage.chain.requests}) == 2
+async def test_operation_id_that_was_used_for_more_trades_is_replaced(short_pauses):
+    async with SettlementHarness() as harness:
+        await harness.start_worker()
+        await harness.trade(2)
+        await harness.requested(1)
+        harness.chain.answer(0, lambda name: rejected(name, "IDEMPOTENCY_KEY_REUSED"))
+        assert await harness.requested(2) == [1, 2]
+        assert len({name for name, *_ in harness.chain.requests}) == 2
 
 
 @pytest.mark.parametrize("end", [done, failed])
-async def test_stuck_operation_waits_for_the_operator(impatient, end):
-    async with UnderWay() as stage:
-        await stage.start_worker()
-        await stage.trade(2)
-        await stage.requested(1)
-        stage.chain.answer(0, stuck)
+async def test_stuck_operation_waits_for_the_operator(short_pauses, end):
+    async with SettlementHarness() as harness:
+        await harness.start_worker()
+        await harness.trade(2)
+        await harness.requested(1)
+        harness.chain.answer(0, stuck)
         await asyncio.sleep(3 * SOON_S)
-        name = stage.chain.requests[0][0]
-        assert list(stage.settling.operations) == [name]
-        stage.settlement.sender.on_operation_end(end(name))
+        name = harness.chain.requests[0][0]
+        assert list(harness.settling.operations) == [name]
+        harness.settlement.sender.on_operation_end(end(name))
         if end is failed:
-            assert await stage.requested(2) == [1, 2]
+            assert await harness.requested(2) == [1, 2]
         else:
-            assert not stage.settlement.detail
+            assert not harness.settlement.detail
 
 
-async def test_new_worker_gets_the_same_operation(impatient):
-    async with UnderWay() as stage:
-        await stage.start_worker()
-        await stage.trade(3)
-        await stage.requested(1)
-        stage.chain.lose_worker()
-        await stage.until(lambda: not stage.settlement.sender._running)
-        await stage.start_worker()
-        assert await stage.requested(2) == [1, 2, 3]
-        assert stage.chain.requests[0][:2] == stage.chain.requests[1][:2]
+async def test_new_worker_gets_the_same_operation(short_pauses):
+    async with SettlementHarness() as harness:
+        await harness.start_worker()
+        await harness.trade(3)
+        await harness.requested(1)
+        harness.chain.lose_worker()
+        await harness.wait_until(lambda: not harness.settlement.sender._running)
+        await harness.start_worker()
+        assert await harness.requested(2) == [1, 2, 3]
+        assert harness.chain.requests[0][:2] == harness.chain.requests[1][:2]
 
 
-async def test_running_operation_is_not_started_twice(impatient):
-    async with UnderWay() as stage:
-        await stage.start_worker()
-        await stage.trade(3)
-        await stage.requested(1)
-        await stage.start_worker()  # the chain client repeats running operations itself
+async def test_running_operation_is_not_started_twice(short_pauses):
+    async with SettlementHarness() as harness:
+        await harness.start_worker()
+        await harness.trade(3)
+        await harness.requested(1)
+        await harness.start_worker()  # the chain client repeats running operations itself
         await asyncio.sleep(SOON_S)
-        assert len(stage.chain.requests) == 1
+        assert len(harness.chain.requests) == 1
 
 
-async def test_restarted_server_requests_the_same_operation(impatient):
-    async with UnderWay() as stage:
-        await stage.start_worker()
-        await stage.trade(3)
-        await stage.requested(1)
-    async with stage.again() as again:
-        await again.start_worker()
-        await again.requested(1)
-        assert again.chain.requests[0][:2] == stage.chain.requests[0][:2]
+async def test_restarted_server_requests_the_same_operation(short_pauses):
+    async with SettlementHarness() as harness:
+        await harness.start_worker()
+        await harness.trade(3)
+        await harness.requested(1)
+    async with harness.recovered() as recovered:
+        await recovered.start_worker()
+        await recovered.requested(1)
+        assert recovered.chain.requests[0][:2] == harness.chain.requests[0][:2]
 
 
-async def test_failed_operation_is_not_requested_again_by_its_old_id(impatient, monkeypatch):
+async def test_failed_operation_is_not_requested_again_by_its_old_id(short_pauses, monkeypatch):
     monkeypatch.setattr(sender, "PAUSE_S", 0.2)
-    async with UnderWay() as stage:
-        await stage.start_worker()
-        await stage.trade(3)
-        await stage.requested(1)
-        stage.chain.answer(0, failed)
-        await stage.until(lambda: not stage.settlement.sender._running)
-        await stage.start_worker()
-        assert await stage.requested(2) == [1, 2, 3]
-        assert stage.chain.requests[0][0] != stage.chain.requests[1][0]
+    async with SettlementHarness() as harness:
+        await harness.start_worker()
+        await harness.trade(3)
+        await harness.requested(1)
+        harness.chain.answer(0, failed)
+        await harness.wait_until(lambda: not harness.settlement.sender._running)
+        await harness.start_worker()
+        assert await harness.requested(2) == [1, 2, 3]
+        assert harness.chain.requests[0][0] != harness.chain.requests[1][0]
 
 
-async def test_trades_without_a_result_are_sent_again(impatient, monkeypatch):
+async def test_trades_without_a_result_are_sent_again(short_pauses, monkeypatch):
     monkeypatch.setattr(sender, "RESEND_AFTER_S", SOON_S)
-    async with UnderWay() as stage:
-        await stage.start_worker()
-        await stage.receive(whole())
-        await stage.trade(3)
-        await stage.requested(1)
-        stage.chain.answer(0, done)
-        assert await stage.requested(2) == [1, 2, 3]
-        stage.chain.answer(1, done)
-        await stage.receive(update(2, settlements=tuple(map(stage.settled, (1, 2, 3)))))
-        count = len(stage.chain.requests)
+    async with SettlementHarness() as harness:
+        await harness.start_worker()
+        await harness.receive(first_update())
+        await harness.trade(3)
+        await harness.requested(1)
+        harness.chain.answer(0, done)
+        assert await harness.requested(2) == [1, 2, 3]
+        harness.chain.answer(1, done)
+        await harness.receive(update(2, settlements=tuple(map(harness.settled, (1, 2, 3)))))
+        count = len(harness.chain.requests)
         await asyncio.sleep(3 * SOON_S)
-        assert len(stage.chain.requests) == count
+        assert len(harness.chain.requests) == count
 
 
-async def test_sender_retries_after_a_full_queue(impatient):
-    async with UnderWay() as stage:
-        await stage.trade(2)
-        stage.engine._max_queued = 0
-        await stage.start_worker()
+async def test_sender_retries_after_a_full_queue(short_pauses):
+    async with SettlementHarness() as harness:
+        await harness.trade(2)
+        harness.engine._max_queued = 0
+        await harness.start_worker()
         await asyncio.sleep(SOON_S)
-        assert not stage.chain.requests
-        stage.engine._max_queued = 100
-        assert await stage.requested(1) == [1, 2]
+        assert not harness.chain.requests
+        harness.engine._max_queued = 100
+        assert await harness.requested(1) == [1, 2]
+
+
+def start_watching(*tokens):
+    """Return the first message to a worker of a new server."""
+    return StartWatching(after_block=None, block_hash="", wallets=[], tokens=list(tokens))
 
 
 async def test_worker_watches_both_tokens_of_a_market():
-    async with UnderWay() as stage:
-        await stage.start_worker()
-        assert stage.chain.watched == [(None, "", [], ["m-yes", NO], [])]
-        await stage.open("n")
-        await stage.trade(2)
-        assert stage.chain.watched_tokens == [["n-yes", "n-no"]]
+    async with SettlementHarness() as harness:
+        await harness.start_worker()
+        assert harness.chain.watched == [start_watching("m-yes", NO)]
+        await harness.open("n")
+        await harness.trade(2)
+        assert harness.chain.watched_tokens == [["n-yes", "n-no"]]
 
 
 async def test_first_market_that_settles_starts_watching():
-    stage = UnderWay()
-    stage.is_new = False
-    async with stage:
-        await stage.start_worker()
-        assert not stage.chain.watched
-        await stage.open("n")
-        assert stage.chain.watched == [(None, "", [], ["n-yes", "n-no"], [])]
+    harness = SettlementHarness()
+    harness.is_new = False
+    async with harness:
+        await harness.start_worker()
+        assert not harness.chain.watched
+        await harness.open("n")
+        assert harness.chain.watched == [start_watching("n-yes", "n-no")]
 
 
 async def test_market_that_does_not_settle_holds_no_trades():
-    async with UnderWay() as stage:
-        await stage.open("x", settles=False, funds=Funds.NONE)
-        await stage.start_worker()
-        await stage.trade(3, token="x-yes")
-        await stage.do(CancelAll, market="x")
-        assert not stage.settling.held
-        assert stage.chain.watched[0][3] == [YES, NO]
+    async with SettlementHarness() as harness:
+        await harness.open("x", settles=False, funds=Funds.NONE)
+        await harness.start_worker()
+        await harness.trade(3, token="x-yes")
+        await harness.do(CancelAll, market="x")
+        assert not harness.settling.held
+        assert harness.chain.watched[0].tokens == [YES, NO]
 
 
 def test_settle_trades_max_is_limited_by_the_contract():

@@ -14,8 +14,9 @@ from contextlib import suppress
 import msgspec
 
 from clob_server.api.request import REPLY
-from clob_server.transport import PUSH, TransportLimits, text_frame
+from clob_server.transport.config import TransportLimits
 from clob_server.transport.server import HttpServer, config_for
+from clob_server.transport.websocket import PUSH, text_frame
 
 PIECE = text_frame(b"x" * 8_000)
 
@@ -119,7 +120,7 @@ class App:
 
     async def heads(self, scope, receive, send):
         """Reply with the number of cached heads."""
-        await self.answer(send, b"%d" % len(self.server.server_state.head_cache))
+        await self.answer(send, b"%d" % len(self.server.server_state.head_cache.heads))
 
     async def unparsed(self, scope, receive, send):
         """Reply with the largest number of unparsed bytes of a connection."""

@@ -4,7 +4,8 @@ import ipaddress
 
 import pytest
 
-from clob_server.transport import Connections, TransportLimits
+from clob_server.transport.config import TransportLimits
+from clob_server.transport.connections import Connections
 from clob_server.transport.server import config_for
 from tests.server.transport.conftest import LOOPS
 from tests.server.transport.process import Process, problem, until

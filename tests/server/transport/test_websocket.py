@@ -7,7 +7,7 @@ import pytest
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.frames import Opcode
 
-from clob_server.transport import PUSH, text_frame
+from clob_server.transport.websocket import PUSH, text_frame
 from tests.server.transport.process import problem, until
 
 SIZES = [0, 1, 125, 126, 65_535, 65_536, 200_000]

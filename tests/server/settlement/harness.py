@@ -1,4 +1,4 @@
-"""A sequencer with trades that settle, and a stub of the chain."""
+"""Harness: a sequencer whose trades settle through a stub of the chain."""
 
 import asyncio
 import itertools
@@ -21,6 +21,7 @@ from clob_server.log import MemoryLog
 from clob_server.settings import Settings
 from clob_server.settlement.coordinator import SettlementCoordinator as Coordinator
 from clob_server.settlement.markets import OnChain
+from clob_server.settlement.operations import ChainContext
 from clob_server.telemetry.metrics import Metrics
 from tests.matchers import market
 from tests.server.engines import attachment
@@ -46,8 +47,8 @@ class Chain:
         self.requests = []
         """Requested operations: id, body and future of the answer."""
 
-    def start_watching(self, *arguments):
-        self.watched.append(arguments)
+    def start_watching(self, message):
+        self.watched.append(message)
 
     def watch_tokens(self, tokens):
         self.watched_tokens.append(tokens)
@@ -57,9 +58,9 @@ class Chain:
         self.requests.append((name, body, answer))
         return await answer
 
-    def answer(self, place, end):
+    def answer(self, index, end):
         """Answer an operation."""
-        name, _, answer = self.requests[place]
+        name, _, answer = self.requests[index]
         answer.set_result(end(name))
 
     def lose_worker(self):
@@ -90,12 +91,12 @@ def rejected(name, code="CHAIN_UNAVAILABLE"):
     return OperationRejected(id=name, code=code, detail="no money for gas")
 
 
-class UnderWay:
-    """A running sequencer, and the settlement of its trades.
+class SettlementHarness:
+    """A running sequencer with the settlement of its trades and a stub of the chain.
 
     Args:
-        exchange: initial state; None has a market, and a buyer and a seller with large balances.
-        log: its log; None is a new one.
+        exchange: initial state; None for a market, a buyer and a seller with large balances.
+        log: log of the sequencer; None for a new one.
     """
 
     def __init__(self, exchange=None, log=None, **settings):
@@ -107,14 +108,15 @@ class UnderWay:
         self.chain = Chain()
         self.states = {}
         self.metrics = Metrics()
-        self.settlement = Coordinator(
+        context = ChainContext(
             Settings(**{"settle_every_s": 0.01, "settle_trades_max": 3} | settings),
             lambda: self.now_ms,
             self.engine,
             self.chain,
             self.metrics,
-            SimpleNamespace(state=lambda name: self.states.get(name, OnChain.PREPARED)),
         )
+        conditions = SimpleNamespace(state=lambda name: self.states.get(name, OnChain.PREPARED))
+        self.settlement = Coordinator(context, conditions)
         self._names = itertools.count(self.exchange.num_orders)
 
     @property
@@ -161,38 +163,42 @@ class UnderWay:
         name = f"o{next(self._names)}"
         fields = {"token": YES} | fields
         order = Order(id=name, maker=maker, side=side, price=price, size=size, **fields)
-        where = fields["token"].partition("-")[0]
+        market_id = fields["token"].partition("-")[0]
 
         def make(now_ms):
             signed = None if signer is None else attachment(signer=signer, salt="1")
             return Submit(
-                market=where, order=order, order_hash=order_hash, attachment=signed, now_ms=now_ms
+                market=market_id,
+                order=order,
+                order_hash=order_hash,
+                attachment=signed,
+                now_ms=now_ms,
             )
 
         await self.engine.submit(make)
         return name
 
     async def trade(self, count=1, **fields):
-        """Make trades in one batch, so that none is sent before all exist."""
+        """Make trades in one batch, so that all exist before the first is sent."""
         pairs = [(SELLER, Side.SELL), (BUYER, Side.BUY)] * count
         await asyncio.gather(*(self.order(*each, **fields) for each in pairs))
 
-    async def until(self, holds):
+    async def wait_until(self, condition):
         """Wait until a condition is true."""
         async with asyncio.timeout(PATIENCE_S):
-            while not holds():
+            while not condition():
                 await asyncio.sleep(0.001)
 
     async def requested(self, count):
         """Wait for a number of requested operations; return the trades of the last."""
-        await self.until(lambda: len(self.chain.requests) >= count)
+        await self.wait_until(lambda: len(self.chain.requests) >= count)
         assert len(self.chain.requests) == count
         return self.numbers(count - 1)
 
-    def numbers(self, place):
+    def numbers(self, index):
         """Return the trades of a requested operation."""
         return [
-            self.settling.number_of(int(f.trade_id)) for f in self.chain.requests[place][1].fills
+            self.settling.number_of(int(f.trade_id)) for f in self.chain.requests[index][1].fills
         ]
 
     async def receive(self, update, *more):
@@ -200,7 +206,7 @@ class UnderWay:
         inbox, block = self.settlement.inbox, (more or (update,))[-1].block
         for each in (update, *more):
             inbox.receive(each)
-        await self.until(lambda: self.settling.block == block and not inbox.is_applying)
+        await self.wait_until(lambda: self.settling.block == block and not inbox.is_applying)
 
     def settled(self, number, error=None, responsible=()):
         """Return the result of a trade."""
@@ -211,11 +217,11 @@ class UnderWay:
         """Return a balance of the engine."""
         return self.exchange.matcher.balance(wallet, asset).balance
 
-    def again(self):
+    def recovered(self):
         """Return a copy recovered from the log, as after a crash."""
         exchange, *_ = recover(self.log)
         assert exchange.snapshot() == self.exchange.snapshot()
-        return UnderWay(exchange, self.log)
+        return SettlementHarness(exchange, self.log)
 
 
 def update(block, **fields):
@@ -228,7 +234,7 @@ def holding(wallet, asset, amount):
     return WalletHolding(wallet=wallet, asset=asset, amount=str(amount))
 
 
-def whole(block=1, **fields):
+def first_update(block=1, **fields):
     """Return the first update, with the initial balances."""
     rich = [(BUYER, USD), (SELLER, YES), (BUYER, NO), (SELLER, NO)]
     holdings = tuple(holding(*account, RICH) for account in rich)
@@ -236,21 +242,16 @@ def whole(block=1, **fields):
     return update(block, whole=True, **fields)
 
 
-def rests(stage, order_id):
+def is_resting(harness, order_id):
     """Return whether an order rests."""
     with suppress(UnknownOrderError):
-        return stage.exchange.matcher.order(order_id).remaining > 0
+        return harness.exchange.matcher.order(order_id).remaining > 0
     return False
 
 
-async def start_trading(stage, count):
+async def start_trading(harness, count):
     """Start a worker, make trades and wait until they are sent."""
-    await stage.start_worker()
-    await stage.receive(whole())
-    await stage.trade(count)
-    await stage.until(lambda: len(stage.settling.sent) == count)
-
-
-def run(story):
-    """Run a coroutine with a timeout."""
-    asyncio.run(asyncio.wait_for(story, 2 * PATIENCE_S))
+    await harness.start_worker()
+    await harness.receive(first_update())
+    await harness.trade(count)
+    await harness.wait_until(lambda: len(harness.settling.sent) == count)

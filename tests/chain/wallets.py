@@ -1,4 +1,4 @@
-"""Users who sign for themselves and read balances over JSON-RPC, without code of the server.
+"""Wallets that sign transactions and read balances over JSON-RPC, without code of the server.
 
 Calls are encoded independently, so that the server's balances and approvals are compared with
 another implementation.
@@ -63,7 +63,7 @@ def mined_of(node, hashed):
 
 
 def wait_for_answer(node, method, hashed, enough):
-    """Request a transaction until the answer is sufficient."""
+    """Request a transaction until ``enough`` accepts the answer."""
     end = time.monotonic() + PATIENCE_S
     while time.monotonic() < end:
         answer = node.ask(method, hashed)
@@ -73,8 +73,8 @@ def wait_for_answer(node, method, hashed, enough):
     raise TimeoutError(hashed)
 
 
-class Person:
-    """A key holder.
+class Wallet:
+    """An account with a private key.
 
     Args:
         node: an object with ``ask(method, *params)``.
@@ -91,7 +91,7 @@ class Person:
         if nonce is None:
             nonce = int(self.node.ask("eth_getTransactionCount", self.address, "pending"), 16)
         block = self.node.ask("eth_getBlockByNumber", "latest", False)
-        made = {
+        transaction = {
             "type": 4 if more else 2,
             "chainId": int(self.node.ask("eth_chainId"), 16),
             "nonce": nonce,
@@ -103,7 +103,7 @@ class Person:
             "maxFeePerGas": 4 * int(block["baseFeePerGas"], 16) + TIP_WEI,
             **more,
         }
-        return f"0x{Account.sign_transaction(made, self.key).raw_transaction.hex()}"
+        return f"0x{Account.sign_transaction(transaction, self.key).raw_transaction.hex()}"
 
     def send(self, to, data=b"", value=0, *, gas=GAS, fails=False):
         """Send a transaction and return its receipt; the nodes mine automatically.
@@ -113,7 +113,7 @@ class Person:
             data: calldata.
             value: value, in wei.
             gas: gas limit.
-            fails: whether it must fail.
+            fails: whether the transaction must fail.
         """
         hashed = self.node.ask("eth_sendRawTransaction", self.sign(to, data, value, gas=gas))
         receipt = receipt_of(self.node, hashed)
@@ -122,11 +122,11 @@ class Person:
 
     def set_code(self, code):
         """Delegate the wallet to code with EIP-7702."""
-        place = self.send("", CREATE + bytes([len(code)]) + CREATED + code)["contractAddress"]
+        address = self.send("", CREATE + bytes([len(code)]) + CREATED + code)["contractAddress"]
         chain_id = int(self.node.ask("eth_chainId"), 16)
         nonce = int(self.node.ask("eth_getTransactionCount", self.address, "pending"), 16)
-        given = {"chainId": chain_id, "address": place, "nonce": nonce + 1}
-        signed = Account.sign_authorization(given, self.key)
+        authorization = {"chainId": chain_id, "address": address, "nonce": nonce + 1}
+        signed = Account.sign_authorization(authorization, self.key)
         raw = self.sign(self.address, nonce=nonce, authorizationList=[signed])
         assert receipt_of(self.node, self.node.ask("eth_sendRawTransaction", raw))["status"]
         assert self.node.ask("eth_getCode", self.address, "latest").startswith("0xef0100")
@@ -136,8 +136,8 @@ class Person:
         return self.send(to, calldata(signature, *arguments), fails=fails)
 
 
-class User(Person):
-    """A key holder who knows the contracts and the operator.
+class User(Wallet):
+    """A wallet that calls the contracts and approves the operator.
 
     Args:
         node: an object with ``ask(method, *params)``.
@@ -163,7 +163,7 @@ class User(Person):
 
     def permit(self, amount, deadline=MAX):
         """Sign an EIP-2612 approval of collateral: value, deadline, v, r, s."""
-        place = self.contracts.collateral
+        contract = self.contracts.collateral
         types = {
             "Permit": [
                 {"name": "owner", "type": "address"},
@@ -174,21 +174,21 @@ class User(Person):
             ]
         }
         domain = {
-            "name": read(self.node, place, "name()", kind="string"),
+            "name": read(self.node, contract, "name()", kind="string"),
             "version": "1",
             "chainId": int(self.node.ask("eth_chainId"), 16),
-            "verifyingContract": place,
+            "verifyingContract": contract,
         }
         message = {
             "owner": self.address,
             "spender": self.operator,
             "value": amount,
-            "nonce": read(self.node, place, "nonces(address)", self.address),
+            "nonce": read(self.node, contract, "nonces(address)", self.address),
             "deadline": deadline,
         }
-        made = Account.sign_typed_data(self.key, domain, types, message)
-        words = {"r": f"0x{made.r:064x}", "s": f"0x{made.s:064x}"}
-        return {"value": str(amount), "deadline": str(deadline), "v": made.v, **words}
+        signed = Account.sign_typed_data(self.key, domain, types, message)
+        words = {"r": f"0x{signed.r:064x}", "s": f"0x{signed.s:064x}"}
+        return {"value": str(amount), "deadline": str(deadline), "v": signed.v, **words}
 
     def send_collateral(self, to, amount):
         """Transfer wrapped collateral."""
@@ -197,8 +197,8 @@ class User(Person):
     def send_token(self, to, token, amount):
         """Transfer an outcome token."""
         signature = "safeTransferFrom(address,address,uint256,uint256,bytes)"
-        place = self.contracts.conditional_tokens
-        self.call(place, signature, self.address, to, token, amount, b"")
+        contract = self.contracts.conditional_tokens
+        self.call(contract, signature, self.address, to, token, amount, b"")
 
 
 class Ledger:
@@ -236,14 +236,14 @@ class Ledger:
 
     def token_holders(self):
         """Return token balances by token and holder, from the logs."""
-        asked = {
+        query = {
             "address": self.contracts.conditional_tokens,
             "fromBlock": "0x0",
             "toBlock": "latest",
         }
         held = Counter()
-        for log in self.node.ask("eth_getLogs", asked):
-            for source, to, token, amount in moved(log):
+        for log in self.node.ask("eth_getLogs", query):
+            for source, to, token, amount in transfers_of(log):
                 held[token, source] -= amount
                 held[token, to] += amount
         return held
@@ -258,7 +258,7 @@ SINGLE = f"0x{keccak(text='TransferSingle(address,address,address,uint256,uint25
 BATCH = f"0x{keccak(text='TransferBatch(address,address,address,uint256[],uint256[])').hex()}"
 
 
-def moved(log):
+def transfers_of(log):
     """Return the transfers of an ERC-1155 log: from, to, token, amount; empty for other logs."""
     if log["topics"][0] not in (SINGLE, BATCH):
         return []

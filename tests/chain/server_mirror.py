@@ -1,4 +1,4 @@
-"""A server's view of chain updates, traders who settle, and accounts computed from the logs."""
+"""State derived from chain updates, accounts computed from logs, and a market that settles."""
 
 from collections import Counter, defaultdict
 
@@ -11,8 +11,8 @@ from clob.signing import Domain, SignedOrder, sign
 from clob_server.chain.events import ChainUpdate, StartWatching, WatchTokens
 from clob_server.chain.messages import OperationDone
 from clob_server.chain.operation_bodies import FillBody, PartyBody, SettleBody
-from tests.chain.people import MAX, ZERO, moved, receipt_of
-from tests.chain.worlds import done, split
+from tests.chain.chains import done, split
+from tests.chain.wallets import MAX, ZERO, receipt_of, transfers_of
 
 ONE = 10**18
 UNITS = 1_000
@@ -44,19 +44,19 @@ class ServerMirror:
         self.num_whole = 0
         self.is_part = False
         """Whether the current update continues in the next message."""
-        self.num_taken = 0
+        self.num_processed = 0
         """Number of worker messages that were processed."""
 
     def watch(self, *tokens):
         """Start the updates, as after a start of the server."""
-        asked = StartWatching(
+        request = StartWatching(
             after_block=self.block,
             block_hash=self.hash,
             wallets=self.wallets,
             tokens=[str(token) for token in tokens],
             permissions=sorted(self.permissions),
         )
-        self.worker.send(asked)
+        self.worker.send(request)
         self.until(lambda: self.num_whole)
 
     def add(self, *tokens):
@@ -65,16 +65,16 @@ class ServerMirror:
 
     def continue_with(self, worker, *tokens):
         """Continue with another worker."""
-        self.worker, self.num_taken, self.num_whole = worker, 0, 0
+        self.worker, self.num_processed, self.num_whole = worker, 0, 0
         self.watch(*tokens)
 
-    def until(self, found):
-        """Process updates until a condition holds."""
-        while not found():
+    def until(self, condition):
+        """Process updates until a condition is true."""
+        while not condition():
             message = self.worker.wait_for(
-                lambda message: type(message) is ChainUpdate, self.num_taken
+                lambda message: type(message) is ChainUpdate, self.num_processed
             )
-            self.num_taken = self.worker.messages.index(message, self.num_taken) + 1
+            self.num_processed = self.worker.messages.index(message, self.num_processed) + 1
             self.take(message)
 
     def wait_for(self, receipt):
@@ -86,8 +86,8 @@ class ServerMirror:
         """Return whether the block of a receipt was reported on the node's current chain."""
         if self.is_part or self.block < int(receipt["blockNumber"], 16):
             return False
-        found = node.ask("eth_getBlockByNumber", hex(self.block), False)
-        return found is not None and found["hash"] == self.hash
+        block = node.ask("eth_getBlockByNumber", hex(self.block), False)
+        return block is not None and block["hash"] == self.hash
 
     def take(self, update):
         """Process one message."""
@@ -114,26 +114,26 @@ class LogAccounts:
     """Accounts computed from all logs of the chain.
 
     Args:
-        world: the chain.
+        chain: the chain.
     """
 
-    def __init__(self, world):
-        self.node, places = world.node, world.contracts
-        self.exchange, self.collateral = places.exchange, places.collateral
-        self.tokens = places.conditional_tokens
+    def __init__(self, chain):
+        self.node, contracts = chain.node, chain.contracts
+        self.exchange, self.collateral = contracts.exchange, contracts.collateral
+        self.tokens = contracts.conditional_tokens
 
     def accounts(self, *watched):
         """Return the available amounts by wallet and asset, for collateral and watched tokens."""
         balances, allowances = self._collateral()
-        found = {
+        available = {
             (wallet, self.collateral): min(balances[wallet], allowed)
             for wallet, allowed in allowances.items()
         }
         allowed, held = self._allowed(), self._held()
         for (token, wallet), amount in held.items():
             if token in watched and allowed[wallet]:
-                found[wallet, str(token)] = amount
-        return {account: amount for account, amount in found.items() if amount > 0}
+                available[wallet, str(token)] = amount
+        return {account: amount for account, amount in available.items() if amount > 0}
 
     def statuses(self):
         """Return whether each trade settled, by trade id."""
@@ -141,26 +141,26 @@ class LogAccounts:
         failed = self._logs(self.exchange, "SettleFailed(uint256,bytes)")
         return {
             str(int(log["topics"][1], 16)): log in settled
-            for log in sorted([*failed, *settled], key=place_of)
+            for log in sorted([*failed, *settled], key=position_of)
         }
 
     def _logs(self, address, signature):
         """Return all logs of an event."""
-        asked = {
+        query = {
             "address": address,
             "topics": [f"0x{keccak(text=signature).hex()}"],
             "fromBlock": "0x0",
             "toBlock": "latest",
         }
-        return self.node.ask("eth_getLogs", asked)
+        return self.node.ask("eth_getLogs", query)
 
     def _collateral(self):
         """Return balances and allowances of collateral."""
         moves = self._logs(self.collateral, "Transfer(address,address,uint256)")
         approvals = self._logs(self.collateral, "Approval(address,address,uint256)")
         balances, allowances = Counter(), Counter()
-        for log in sorted([*moves, *approvals], key=place_of):
-            source, target = whom(log, 1), whom(log, 2)
+        for log in sorted([*moves, *approvals], key=position_of):
+            source, target = address_in_topic(log, 1), address_in_topic(log, 2)
             [amount] = decode(["uint256"], bytes.fromhex(log["data"][2:]))
             if log in approvals:
                 if target == self.exchange:
@@ -179,49 +179,49 @@ class LogAccounts:
 
     def _allowed(self):
         """Return the wallets that approved the exchange for tokens."""
-        found = defaultdict(bool)
+        allowed = defaultdict(bool)
         for log in sorted(
-            self._logs(self.tokens, "ApprovalForAll(address,address,bool)"), key=place_of
+            self._logs(self.tokens, "ApprovalForAll(address,address,bool)"), key=position_of
         ):
-            if whom(log, 2) == self.exchange:
-                found[whom(log, 1)] = int(log["data"], 16) == 1
-        return found
+            if address_in_topic(log, 2) == self.exchange:
+                allowed[address_in_topic(log, 1)] = int(log["data"], 16) == 1
+        return allowed
 
     def _held(self):
         """Return the token balances."""
         held = Counter()
-        asked = {"address": self.tokens, "fromBlock": "0x0", "toBlock": "latest"}
-        for log in self.node.ask("eth_getLogs", asked):
-            for source, target, token, amount in moved(log):
+        query = {"address": self.tokens, "fromBlock": "0x0", "toBlock": "latest"}
+        for log in self.node.ask("eth_getLogs", query):
+            for source, target, token, amount in transfers_of(log):
                 held[token, source] -= amount
                 held[token, target] += amount
         return held
 
 
-def place_of(log):
+def position_of(log):
     """Return the position of a log on the chain."""
     return int(log["blockNumber"], 16), int(log["logIndex"], 16)
 
 
-def whom(log, place):
+def address_in_topic(log, index):
     """Return the address in a topic."""
-    return to_checksum_address(log["topics"][place][-40:])
+    return to_checksum_address(log["topics"][index][-40:])
 
 
-class Venue:
+class SettlingMarket:
     """A market whose trades settle, and its traders.
 
     Args:
-        world: the chain.
+        chain: the chain.
         worker: a worker that is ready.
     """
 
-    def __init__(self, world, worker):
-        self.world, self.worker = world, worker
-        self.exchange = world.contracts.exchange
-        self.condition = world.condition(worker)
+    def __init__(self, chain, worker):
+        self.chain, self.worker = chain, worker
+        self.exchange = chain.contracts.exchange
+        self.condition = chain.condition(worker)
         self.domain = Domain("clob", "1", 31337, self.exchange)
-        self.books = LogAccounts(world)
+        self.books = LogAccounts(chain)
         self.num_trades = self.num_orders = 0
 
     @property
@@ -231,7 +231,7 @@ class Venue:
 
     def trader(self, units=UNITS, *, tokens=0, approves=True):
         """Return a user with collateral and some of both tokens."""
-        user = self.world.user(self.worker, units, approved=bool(tokens))
+        user = self.chain.user(self.worker, units, approved=bool(tokens))
         if tokens:
             done(self.worker, f"split {user.address}", split(user, self.condition, tokens))
         if approves:
@@ -242,16 +242,16 @@ class Venue:
     def approve(self, user, amount=MAX):
         """Approve collateral for the exchange."""
         return user.call(
-            self.world.contracts.collateral, "approve(address,uint256)", self.exchange, amount
+            self.chain.contracts.collateral, "approve(address,uint256)", self.exchange, amount
         )
 
     def approve_all(self, user, allowed=True):
         """Approve tokens for the exchange, or revoke that."""
-        place, signature = (
-            self.world.contracts.conditional_tokens,
+        contract, signature = (
+            self.chain.contracts.conditional_tokens,
             "setApprovalForAll(address,bool)",
         )
-        return user.call(place, signature, self.exchange, allowed)
+        return user.call(contract, signature, self.exchange, allowed)
 
     def permit(self, user, kind, other, allowed=True):
         """Set or revoke a permission at the exchange."""
@@ -295,7 +295,7 @@ class Venue:
     def receipt(self, name):
         """Return the receipt of a settlement."""
         hashed = msgspec.json.decode(self.worker.get(name).answer)["settleTx"]
-        return receipt_of(self.world.node, hashed)
+        return receipt_of(self.chain.node, hashed)
 
 
 def party_of(order):

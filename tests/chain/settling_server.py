@@ -1,4 +1,4 @@
-"""A server whose trades settle on a chain, and traders who sign for themselves."""
+"""A server whose trades settle on a chain, and traders that sign their own orders."""
 
 import itertools
 from types import SimpleNamespace
@@ -9,9 +9,9 @@ from clob.order import Side
 from clob.signing import Domain, SignedOrder, sign
 from clob_server.core.recovery import recover
 from clob_server.log import SqliteLog
-from tests.chain.people import MAX, UNIT
-from tests.chain.venues import Venue, wait_until
-from tests.chain.watched import LogAccounts
+from tests.chain.chain_server import ChainServer, wait_until
+from tests.chain.server_mirror import LogAccounts
+from tests.chain.wallets import MAX, UNIT
 from tests.server.meta.operators import authority_of
 
 BUY, SELL = Side.BUY, Side.SELL
@@ -23,12 +23,12 @@ SETTLED = f"0x{keccak(text='Settled(uint256,bytes32,bytes32,uint256,uint256)').h
 _numbers = itertools.count(1)
 
 
-class SettlingVenue(Venue):
+class SettlingServer(ChainServer):
     """A server with a chain and a market ``rain`` whose trades settle.
 
     Args:
         live: the server.
-        url: URL of the node; None for the one that the server names.
+        url: URL of the node; None to use the one that the server publishes.
         names: prefix of traders' names, to distinguish runs.
     """
 
@@ -83,8 +83,8 @@ class SettlingVenue(Venue):
 
     def allow_tokens(self, user, allowed):
         """Approve tokens for the exchange, or revoke that."""
-        place, exchange = self.contracts.conditional_tokens, self.contracts.exchange
-        user.call(place, "setApprovalForAll(address,bool)", exchange, allowed)
+        contract, exchange = self.contracts.conditional_tokens, self.contracts.exchange
+        user.call(contract, "setApprovalForAll(address,bool)", exchange, allowed)
 
     def tokens(self, name="rain"):
         """Return both token ids of a market."""
@@ -95,14 +95,14 @@ class SettlingVenue(Venue):
 
     def signed(self, user, side, price, size=UNIT, *, token=None, key=None, **fields):
         """Return the body of a signed order."""
-        made = SignedOrder.from_price_size(
+        order = SignedOrder.from_price_size(
             side=side,
             price=price,
             size=size,
             token_id=token or self.tokens()[0],
             **{"maker": user.address, "salt": next(_numbers), "signature_type": 1, **fields},
         )
-        return {**sign(made, self.domain, key or user.key).to_json(), "marketId": "rain"}
+        return {**sign(order, self.domain, key or user.key).to_json(), "marketId": "rain"}
 
     def place(self, user, side, price, size=UNIT, **fields):
         """Place a signed order and return the HTTP response."""
@@ -112,11 +112,11 @@ class SettlingVenue(Venue):
         """Place a signed order that must be accepted, once the server knows the wallet's funds."""
         answers = []
 
-        def is_taken():
+        def has_funds():
             answers.append(self.place(user, side, price, size, **fields))
             return answers[-1].json().get("code") != "INSUFFICIENT_BALANCE"
 
-        wait_until(is_taken)
+        wait_until(has_funds)
         assert answers[-1].status_code == 200, answers[-1].text
         return answers[-1].json()
 
@@ -137,19 +137,19 @@ class SettlingVenue(Venue):
 
     def until_settled(self):
         """Wait until no trade is pending and return the settlement status."""
-        found = []
+        statuses = []
 
         def is_settled():
-            found.append(self.settlement())
-            return found[-1]["pending"] == found[-1]["submitted"] == 0
+            statuses.append(self.settlement())
+            return statuses[-1]["pending"] == statuses[-1]["submitted"] == 0
 
         wait_until(is_settled)
-        return found[-1]
+        return statuses[-1]
 
     def quiet(self):
         """Wait until no trade is pending and all relevant blocks were processed."""
         self.until_settled()
-        account = self.trader(1)  # the last event: once it can trade, all before was processed
+        account = self.trader(1)  # once it can trade, all earlier events were processed
         self.placed(account, SELL, 99)
         return self.until_settled()
 
@@ -174,11 +174,11 @@ def accounts_of(folder):
     }
 
 
-def settled_numbers(venue):
+def settled_numbers(server):
     """Return the trade ids of all Settled events of the chain."""
-    asked = {"address": venue.contracts.exchange, "fromBlock": "0x0", "toBlock": "latest"}
+    query = {"address": server.contracts.exchange, "fromBlock": "0x0", "toBlock": "latest"}
     return [
         int(log["topics"][1], 16) % 2**128
-        for log in venue.ask("eth_getLogs", asked)
+        for log in server.ask("eth_getLogs", query)
         if log["topics"][0] == SETTLED
     ]

@@ -1,4 +1,4 @@
-"""Makers with keys, markets and requests for tests over HTTP."""
+"""Makers that sign requests, market ids and a client, for tests over HTTP."""
 
 import itertools
 import time
@@ -24,65 +24,65 @@ ONE = 10**18
 BUY, SELL = Side.BUY, Side.SELL
 ZERO = f"0x{0:040x}"
 FAR, LONG_AGO = 4_000_000_000, 1_700_000_000
-"""Seconds to come, and gone by."""
+"""Unix seconds in the future and in the past."""
 
 _numbers = itertools.count(1)
-load_eth_account()  # once, and not in the middle of a test
+load_eth_account()  # imported here, because the import is slow
 
 
-class Person:
-    """A wallet of its own, and what it signs."""
+class Maker:
+    """A maker with a key of its own; its methods return request bodies."""
 
     def __init__(self):
         self.key = f"0x{0xC10B_0000 + next(_numbers):064x}"
         self.address = load_eth_account().from_key(self.key).address
 
-    def signed(self, place, side=BUY, price=50, size=ONE, token=None, also=(), **fields):
-        """The body of a signed order; ``also`` is what is said beside it."""
-        made = SignedOrder.from_price_size(
+    def signed(self, market, side=BUY, price=50, size=ONE, token=None, also=(), **fields):
+        """Return the body of a signed order; ``also`` holds unsigned fields such as options."""
+        order = SignedOrder.from_price_size(
             side=side,
             price=price,
             size=size,
-            token_id=token or place.yes,
+            token_id=token or market.yes,
             **{"maker": self.address, "salt": next(_numbers), **fields},
         )
-        return self.body(made, place, **dict(also))
+        return self.body(order, market, **dict(also))
 
-    def body(self, order, place, **also):
-        """The body of an order, signed by this person."""
-        return {**sign(order, DOMAIN, self.key).to_json(), "marketId": place.id, **also}
+    def body(self, order, market, **also):
+        """Return the body of an order, signed by this maker."""
+        return {**sign(order, DOMAIN, self.key).to_json(), "marketId": market.id, **also}
 
-    def gasless(self, place, side=BUY, price=50, size=ONE, token=None, **also):
-        """The body of a gasless order."""
+    def gasless(self, market, side=BUY, price=50, size=ONE, token=None, **also):
+        """Return the body of a gasless order."""
         return {
             "maker": self.address,
-            "tokenId": str(token or place.yes),
+            "tokenId": str(token or market.yes),
             "side": int(side),
             "price": price,
             "size": str(size),
-            "marketId": place.id,
+            "marketId": market.id,
             **also,
         }
 
     def cancel(self, order_id, timestamp_ms):
-        """The body of a signed cancel."""
-        wish = SignedCancel(order_id=order_id, maker=self.address, timestamp_ms=timestamp_ms)
-        return sign(wish, DOMAIN, self.key).to_json()
+        """Return the body of a signed cancel."""
+        cancel = SignedCancel(order_id=order_id, maker=self.address, timestamp_ms=timestamp_ms)
+        return sign(cancel, DOMAIN, self.key).to_json()
 
     def nonce(self, nonce):
-        """The body that raises the nonce."""
+        """Return the body that raises the nonce."""
         return sign(SignedSetNonce(maker=self.address, nonce=nonce), DOMAIN, self.key).to_json()
 
     def delegate(self, to, nonce, allowed=True):
-        """The body that allows a delegate, or no longer."""
-        wish = SignedSetDelegate(
+        """Return the body that allows or revokes a delegate."""
+        permission = SignedSetDelegate(
             maker=self.address, delegate=to.address, allowed=allowed, nonce=nonce
         )
-        return sign(wish, DOMAIN, self.key).to_json()
+        return sign(permission, DOMAIN, self.key).to_json()
 
 
-class Place:
-    """The id of a market that nobody used before, and two tokens."""
+class MarketIds:
+    """A new market id and the ids of its two tokens."""
 
     def __init__(self, prefix="m"):
         number = next(_numbers)
@@ -90,8 +90,8 @@ class Place:
         self.yes, self.no = 10**6 + 2 * number, 10**6 + 2 * number + 1
 
 
-class Shop:
-    """Short ways to ask a server, each of which expects to be served."""
+class ApiClient:
+    """Short forms of requests; each asserts that the server accepted it."""
 
     def __init__(self, http):
         self.http = http
@@ -100,7 +100,7 @@ class Shop:
         return good(self.http.post(path, json=body, **options))
 
     def place(self, body):
-        """Place a signed order; return the answer."""
+        """Place a signed order; return the response body."""
         return self.post("/api/orders", body)
 
     def gasless(self, body):
@@ -112,23 +112,23 @@ class Shop:
     def orders(self, **query):
         return good(self.http.get("/api/orders", params=query))
 
-    def book(self, place, token=None):
+    def book(self, market, token=None):
         query = {} if token is None else {"tokenId": str(token)}
-        return good(self.http.get(f"/api/markets/{place.id}/orderbook", params=query))
+        return good(self.http.get(f"/api/markets/{market.id}/orderbook", params=query))
 
-    def cancel(self, order_id, person):
-        return good(delete(self.http, f"/api/orders/{order_id}", {"maker": person.address}))
+    def cancel(self, order_id, maker):
+        return good(delete(self.http, f"/api/orders/{order_id}", {"maker": maker.address}))
 
 
 def delete(http, path, body=None, **options):
-    """Send a DELETE with a body, which httpx has no short way for."""
+    """Send a DELETE with a body, which `httpx.Client.delete` does not accept."""
     if body is not None:
         options["json"] = body
     return http.request("DELETE", path, **options)
 
 
 def good(response):
-    """Return the body of a response that is not a rejection."""
+    """Assert that a response has status 200; return its body."""
     assert response.status_code == 200, response.text
     assert response.headers["content-type"] == "application/json"
     assert response.headers["x-request-id"]
@@ -140,70 +140,70 @@ FIELDS = {"type", "title", "status", "detail", "code", "error", "errors", "reque
 
 def problem(response, code, path=None):
     """Check the shape of a rejection (decision 30); return its body."""
-    said = response.json()
-    assert said["code"] == code, said
+    body = response.json()
+    assert body["code"] == code, body
     known = PROBLEMS[code]
     assert response.headers["content-type"] == CONTENT_TYPE.decode()
-    assert response.status_code == said["status"] == known.status
-    assert said.keys() >= FIELDS
-    check_problem(said, code, path)
-    assert said["requestId"] == response.headers["x-request-id"]
+    assert response.status_code == body["status"] == known.status
+    assert body.keys() >= FIELDS
+    check_problem(body, code, path)
+    assert body["requestId"] == response.headers["x-request-id"]
     if known.retryable and known.status == 503:
         assert int(response.headers["retry-after"]) >= 1
-    return said
+    return body
 
 
-def check_problem(said, code, path=None):
+def check_problem(body, code, path=None):
     """Check the body of a rejection, in a response or in a batch result."""
     known = PROBLEMS[code]
-    assert said["code"] == code, said
-    assert said["type"].endswith(f"#{code}")
-    assert (said["title"], said["status"]) == (known.title, known.status)
-    assert said["retryable"] is known.retryable
-    assert said["detail"]
-    assert said["error"] == said["detail"]
-    assert len(said["detail"]) < 1_000
-    assert all(fault.keys() == {"path", "message"} for fault in said["errors"])
+    assert body["code"] == code, body
+    assert body["type"].endswith(f"#{code}")
+    assert (body["title"], body["status"]) == (known.title, known.status)
+    assert body["retryable"] is known.retryable
+    assert body["detail"]
+    assert body["error"] == body["detail"]
+    assert len(body["detail"]) < 1_000
+    assert all(error.keys() == {"path", "message"} for error in body["errors"])
     if path is not None:
-        assert [fault["path"] for fault in said["errors"]] == [path]
+        assert [error["path"] for error in body["errors"]] == [path]
 
 
 def hash_of(body):
-    """The hash of a signed order, as the paths take it."""
+    """Return the hash of a signed order as used in paths: 0x and 64 hex digits."""
     return f"0x{order_hash(SignedOrder.from_json(body), DOMAIN).hex()}"
 
 
 def raw(body):
-    """Write a body in JSON, surrogates and all."""
+    """Encode a body as JSON bytes."""
     return msgspec.json.encode(body)
 
 
 def assert_rejected(http, body, code, path=None):
-    """Assert that a signed order is rejected with this code."""
+    """Assert that a signed order is rejected with this code; return the response body."""
     return problem(http.post("/api/orders", json=body), code, path)
 
 
-def with_amounts(person, place, side, maker_amount, taker_amount, **fields):
-    """A signed order of any amounts, as a program that rounds may send it."""
-    made = SignedOrder(
-        maker=person.address,
-        signer=person.address,
-        token_id=place.yes,
+def with_amounts(maker, market, side, maker_amount, taker_amount, **fields):
+    """Return the body of an order with any amounts, as a rounding client may send it."""
+    order = SignedOrder(
+        maker=maker.address,
+        signer=maker.address,
+        token_id=market.yes,
         maker_amount=maker_amount,
         taker_amount=taker_amount,
         side=side,
         **fields,
     )
-    return person.body(made, place)
+    return maker.body(order, market)
 
 
 def now_ms():
-    """The time, Unix milliseconds."""
+    """Return the time in Unix milliseconds."""
     return time.time_ns() // 10**6
 
 
-def operators_token(secret):
-    """A token that opens the routes of the operator."""
+def operator_token(secret):
+    """Return a token for the routes of the operator."""
     now_s = now_ms() // 1000
     claims = {"sub": "tests", "scope": "admin", "iat": now_s, "exp": now_s + 3_600}
     return jwt.encode(claims, secret, "HS256")

@@ -1,4 +1,4 @@
-"""Kills during mining: answered transactions survive, and the chain stays consistent."""
+"""Kills while mining: sent transactions survive, and the chain stays consistent."""
 
 import random  # noqa: TID251 - only seeded
 import threading
@@ -14,8 +14,8 @@ ROUNDS = 12
 TO = "0x" + "77" * 20
 
 
-def mine_until_it_dies(node, sender, answered):
-    """Pay one wei after the other, and note the hash of each payment that was answered."""
+def send_until_killed(node, sender, answered):
+    """Send payments of 1 wei and append each returned hash."""
     with httpx.Client(timeout=30) as client:
         while True:
             raw = sender.sign(TO, value=1, gas=21_000)
@@ -25,15 +25,15 @@ def mine_until_it_dies(node, sender, answered):
                 return
 
 
-def check_whole(node, answered, rounds):
-    """Compare blocks, receipts, balances and nonces with each other."""
+def check_consistent(node, answered, rounds):
+    """Check that blocks, receipts, balances and nonces agree."""
     newest = int(node.ask("eth_blockNumber"), 16)
     assert len(answered) <= newest <= len(answered) + rounds
     assert int(node.ask("eth_getBalance", TO, "latest"), 16) == newest
     nonce = int(node.ask("eth_getTransactionCount", ACCOUNTS[3].address, "latest"), 16)
     assert nonce == newest
-    for hashed in answered[-50:]:
-        assert node.ask("eth_getTransactionReceipt", hashed)["status"] == "0x1"
+    for tx_hash in answered[-50:]:
+        assert node.ask("eth_getTransactionReceipt", tx_hash)["status"] == "0x1"
     parent = None
     for number in range(newest + 1):
         block = node.ask("eth_getBlockByNumber", hex(number), False)
@@ -46,18 +46,18 @@ def check_whole(node, answered, rounds):
 
 @pytest.mark.long
 def test_answered_transactions_survive_a_kill(tmp_path):
-    drawn = random.Random(6)
+    rng = random.Random(6)
     answered = []
     for rounds in range(1, ROUNDS + 1):
         with running(start_devchain(tmp_path)) as node:
             sender = Sender()
             nonce = node.ask("eth_getTransactionCount", sender.address, "latest")
             sender.nonce = int(nonce, 16)
-            miner = threading.Thread(target=mine_until_it_dies, args=(node, sender, answered))
+            miner = threading.Thread(target=send_until_killed, args=(node, sender, answered))
             miner.start()
-            miner.join(drawn.random())
+            miner.join(rng.random())
             node.kill()
             miner.join()
         with running(start_devchain(tmp_path)) as node:
-            check_whole(node, answered, rounds)
+            check_consistent(node, answered, rounds)
     assert len(answered) > ROUNDS

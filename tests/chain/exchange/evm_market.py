@@ -1,19 +1,11 @@
-"""An exchange contract on an in-process EVM, and four makers with funds."""
+"""A market of the exchange contract on an in-process EVM, with four funded makers."""
 
 from clob.order import Side
 from clob.signing import Domain, SignedOrder, order_hash, sign
 from clob_server.chain.eth import token_ids
 from clob_server.chain.eth.abi import Function, revert_reason
 from clob_server.chain.eth.accounts import ACCOUNTS, OPERATOR, WALLETS
-from clob_server.chain.eth.exchange_abi import (
-    FAILED,
-    REGISTER,
-    SETTLED,
-    SETTLED_BEFORE,
-    Party,
-    SettlementFill,
-    encode_settle,
-)
+from clob_server.chain.eth.exchange_abi import FAILED, REGISTER, SETTLED, SETTLED_BEFORE
 from tests.chain.contracts.calls import (
     APPROVE,
     APPROVE_ALL,
@@ -29,6 +21,7 @@ from tests.chain.contracts.calls import (
     WRAP,
 )
 from tests.chain.contracts.evm import CHAIN_ID, Evm
+from tests.chain.signed_fills import Party, SettlementFill, encode_settle
 
 BOSS = OPERATOR.address
 OWNER = ACCOUNTS[0].address
@@ -48,7 +41,7 @@ def creation_args(name, version, addresses):
     return [name, version, addresses.collateral, addresses.conditional_tokens, OWNER, BOSS]
 
 
-class Venue:
+class EvmMarket:
     """The contracts, a condition with both tokens, and makers with collateral and tokens."""
 
     def __init__(self):
@@ -91,7 +84,7 @@ class Venue:
         return self.evm.do(*call).logs
 
     def at(self, now_s):
-        """Set the clock."""
+        """Set the time of the EVM."""
         self.evm.set_time(now_s)
 
     # ----- orders ----------------------------------------------------------------------------
@@ -100,7 +93,7 @@ class Venue:
         """Return a signed order."""
         self.salt += 1
         fields = {"signature_type": 1, **fields}
-        made = SignedOrder.from_price_size(
+        order = SignedOrder.from_price_size(
             side=side,
             price=price,
             size=size,
@@ -109,7 +102,7 @@ class Venue:
             salt=self.salt,
             **fields,
         )
-        return sign(made, self.domain, key or KEYS[fields.get("signer", maker)])
+        return sign(order, self.domain, key or KEYS[fields.get("signer", maker)])
 
     def order_hash(self, order):
         """Return the hash of an order."""
@@ -132,39 +125,41 @@ class Venue:
 
     def _verdict(self, fill, logs):
         """Return the result of a fill from the logs; empty if it was settled."""
-        said = []
+        matches = []
         for log in logs:
             for event in (SETTLED, FAILED, SETTLED_BEFORE):
                 if event.is_in(log):
-                    found = event.decode(log)
-                    if found[0] == fill.trade_id:
-                        said.append((event, found))
-        [(event, found)] = said
+                    values = event.decode(log)
+                    if values[0] == fill.trade_id:
+                        matches.append((event, values))
+        [(event, values)] = matches
         if event is SETTLED:
-            assert found[3:] == (fill.price, fill.size)
+            assert values[3:] == (fill.price, fill.size)
             return ""
-        return revert_reason(found[1]) if event is FAILED else event.name
+        return revert_reason(values[1]) if event is FAILED else event.name
 
     # ----- balances --------------------------------------------------------------------------
 
-    def balances(self, who):
+    def balances(self, address):
         """Return a wallet's balances: collateral, YES, NO."""
         return (
-            self.evm.ask(self.wrapped, BALANCE, who),
-            self.evm.ask(self.tokens, TOKENS, who, self.yes),
-            self.evm.ask(self.tokens, TOKENS, who, self.no),
+            self.evm.ask(self.wrapped, BALANCE, address),
+            self.evm.ask(self.tokens, TOKENS, address, self.yes),
+            self.evm.ask(self.tokens, TOKENS, address, self.no),
         )
 
     def all_balances(self):
         """Return all balances, including those of the contracts."""
-        people = (*[maker.address for maker in MAKERS], BOSS, FEES, self.exchange, self.tokens)
-        return {who: self.balances(who) for who in people}
+        wallets = (*[maker.address for maker in MAKERS], BOSS, FEES, self.exchange, self.tokens)
+        return {address: self.balances(address) for address in wallets}
 
     def changes(self, before):
         """Return the changed balances."""
         now = self.all_balances()
         changed = {
-            who: tuple(new - old for new, old in zip(now[who], before[who], strict=True))
-            for who in now
+            address: tuple(
+                new - old for new, old in zip(now[address], before[address], strict=True)
+            )
+            for address in now
         }
-        return {who: change for who, change in changed.items() if any(change)}
+        return {address: change for address, change in changed.items() if any(change)}

@@ -1,11 +1,11 @@
-"""A server with a chain, as users and administrators see it over HTTP and JSON-RPC."""
+"""A server with a chain, used over HTTP and JSON-RPC."""
 
 import time
 from types import SimpleNamespace
 
 from clob_server.chain.eth.accounts import ACCOUNTS
 from tests.chain.nodes import result_of
-from tests.chain.people import Ledger, Person, User
+from tests.chain.wallets import Ledger, User, Wallet
 from tests.server.meta.operators import authority_of
 
 PATIENCE_S = 60
@@ -14,12 +14,12 @@ RETRY = 503
 GAS_WEI = 10**18
 
 
-class Venue:
+class ChainServer:
     """A server with a chain.
 
     Args:
         live: the server.
-        url: URL of the node; None for the one that the server names.
+        url: URL of the node; None to use the one that the server publishes.
     """
 
     def __init__(self, live, url=None):
@@ -52,7 +52,7 @@ class Venue:
 
     def send_gas(self, address):
         """Send ether for gas to an address."""
-        Person(self, WHALE).send(address, value=GAS_WEI)
+        Wallet(self, WHALE).send(address, value=GAS_WEI)
 
     # ----- requests to the server ------------------------------------------------------------
 
@@ -140,9 +140,9 @@ def conversion(user, market, amount):
     }
 
 
-def wait_until(holds):
-    """Wait until a condition holds."""
+def wait_until(condition):
+    """Wait until a condition is true."""
     end = time.monotonic() + PATIENCE_S
-    while not holds():
+    while not condition():
         assert time.monotonic() < end
         time.sleep(0.01)

@@ -8,8 +8,8 @@ from clob_server.chain.devchain.server import BATCH_MAX
 from clob_server.chain.eth.accounts import ACCOUNTS
 from tests.chain.devchain.senders import Sender
 
-ASK = {"jsonrpc": "2.0", "id": 1, "method": "eth_chainId"}
-NONSENSE = [
+REQUEST = {"jsonrpc": "2.0", "id": 1, "method": "eth_chainId"}
+INVALID_PARAMS = [
     [{}],
     [[]],
     ["0x"],
@@ -41,9 +41,9 @@ NONSENSE = [
     [b"", b"{", b"nonsense", b'{"id":1,}', b"\xff\xfe", b'"\xff"', b"[" * 100_000, b"{}x", b"NaN"],
 )
 def test_invalid_json_is_a_parse_error(rpc, body):
-    told = rpc.post(body)
-    assert told["id"] is None
-    assert told["error"]["code"] == -32700
+    response = rpc.post(body)
+    assert response["id"] is None
+    assert response["error"]["code"] == -32700
 
 
 @pytest.mark.parametrize(
@@ -55,43 +55,43 @@ def test_invalid_json_is_a_parse_error(rpc, body):
         True,
         [],
         {},
-        {**ASK, "jsonrpc": "1.0"},
-        {**ASK, "jsonrpc": 2.0},
+        {**REQUEST, "jsonrpc": "1.0"},
+        {**REQUEST, "jsonrpc": 2.0},
         {"id": 1, "method": "eth_chainId"},
         {"jsonrpc": "2.0", "id": 1},
-        {**ASK, "method": 5},
-        {**ASK, "method": None},
-        {**ASK, "id": {}},
-        {**ASK, "id": [1]},
-        {**ASK, "id": True},
+        {**REQUEST, "method": 5},
+        {**REQUEST, "method": None},
+        {**REQUEST, "id": {}},
+        {**REQUEST, "id": [1]},
+        {**REQUEST, "id": True},
     ],
 )
 def test_invalid_request_is_reported(rpc, body):
-    told = rpc.post(body)
-    assert told["error"]["code"] == -32600
-    assert told["jsonrpc"] == "2.0"
+    response = rpc.post(body)
+    assert response["error"]["code"] == -32600
+    assert response["jsonrpc"] == "2.0"
 
 
 @pytest.mark.parametrize("number", [0, -1, 2**70, 1.5, "", "a", None])
 def test_id_is_returned_unchanged(rpc, number):
-    told = rpc.post({**ASK, "id": number})
-    assert told == {"jsonrpc": "2.0", "id": number, "result": "0x7a69"}
+    response = rpc.post({**REQUEST, "id": number})
+    assert response == {"jsonrpc": "2.0", "id": number, "result": "0x7a69"}
 
 
 def test_unknown_method_is_reported(rpc):
-    assert rpc.post({**ASK, "method": "eth_mine"})["error"]["code"] == -32601
-    long = rpc.post({**ASK, "method": "x" * 10_000})["error"]
+    assert rpc.post({**REQUEST, "method": "eth_mine"})["error"]["code"] == -32601
+    long = rpc.post({**REQUEST, "method": "x" * 10_000})["error"]
     assert len(long["message"]) < 200
 
 
-@pytest.mark.parametrize("given", [{"a": 1}, "latest", 5, [1], ["latest"], [None, 1]])
-def test_invalid_parameters_are_reported(rpc, given):
-    assert rpc.post({**ASK, "params": given})["error"]["code"] == -32602
+@pytest.mark.parametrize("params", [{"a": 1}, "latest", 5, [1], ["latest"], [None, 1]])
+def test_invalid_parameters_are_reported(rpc, params):
+    assert rpc.post({**REQUEST, "params": params})["error"]["code"] == -32602
 
 
-@pytest.mark.parametrize("given", [[], None])
-def test_empty_parameters_may_be_omitted(rpc, given):
-    assert rpc.post({**ASK, "params": given})["result"] == "0x7a69"
+@pytest.mark.parametrize("params", [[], None])
+def test_empty_parameters_may_be_omitted(rpc, params):
+    assert rpc.post({**REQUEST, "params": params})["result"] == "0x7a69"
 
 
 def test_notification_is_executed_without_a_response(rpc):
@@ -103,30 +103,32 @@ def test_notification_is_executed_without_a_response(rpc):
 
 
 def test_batch_results_are_in_order(rpc):
-    told = rpc.post([{**ASK, "id": "a"}, 5, {**ASK, "method": "x", "id": "b"}, {**ASK, "id": "c"}])
-    assert [each["id"] for each in told] == ["a", None, "b", "c"]
-    assert [each.get("error", {}).get("code") for each in told] == [None, -32600, -32601, None]
+    response = rpc.post(
+        [{**REQUEST, "id": "a"}, 5, {**REQUEST, "method": "x", "id": "b"}, {**REQUEST, "id": "c"}]
+    )
+    assert [each["id"] for each in response] == ["a", None, "b", "c"]
+    assert [each.get("error", {}).get("code") for each in response] == [None, -32600, -32601, None]
 
 
 def test_too_long_batch_is_rejected(rpc):
-    assert len(rpc.post([ASK] * BATCH_MAX)) == BATCH_MAX
-    assert rpc.post([ASK] * (BATCH_MAX + 1))["error"]["code"] == -32600
+    assert len(rpc.post([REQUEST] * BATCH_MAX)) == BATCH_MAX
+    assert rpc.post([REQUEST] * (BATCH_MAX + 1))["error"]["code"] == -32600
 
 
 @pytest.mark.parametrize("method", sorted(METHODS))
-def test_random_parameters_raise_only_rpc_errors(rpc, method):
-    for params in NONSENSE:
-        told = rpc.post({**ASK, "method": method, "params": params})
-        assert "result" in told or told["error"]["code"] in (-32602, -32000, 3), params
+def test_invalid_parameters_raise_only_rpc_errors(rpc, method):
+    for params in INVALID_PARAMS:
+        response = rpc.post({**REQUEST, "method": method, "params": params})
+        assert "result" in response or response["error"]["code"] in (-32602, -32000, 3), params
 
 
 def test_failed_method_is_an_internal_error_and_changes_nothing(rpc, monkeypatch, caplog):
-    def broken(chain, given):
+    def broken(chain, params):
         chain.store.add("INSERT INTO facts VALUES('broken', 1)")
         raise ZeroDivisionError("inside")
 
     monkeypatch.setitem(METHODS, "eth_chainId", broken)
-    assert rpc.post(ASK)["error"]["code"] == -32603
+    assert rpc.post(REQUEST)["error"]["code"] == -32603
     assert "eth_chainId failed" in caplog.text
     rpc.ask("evm_mine")
     assert rpc.store.row("SELECT 1 FROM facts WHERE name='broken'") is None

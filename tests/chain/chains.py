@@ -1,4 +1,4 @@
-"""A chain with contracts, markets and users, for tests of the chain worker."""
+"""A node with contracts, markets and users, for tests of the chain worker."""
 
 import contextlib
 import itertools
@@ -20,8 +20,8 @@ from clob_server.chain.operation_bodies import (
     SplitBody,
 )
 from tests.chain.nodes import running, start_node
-from tests.chain.people import STABLE_UNIT, UNIT, ZERO, Ledger, Person, User, read
-from tests.chain.proxy import in_front_of
+from tests.chain.proxy import proxy_to
+from tests.chain.wallets import STABLE_UNIT, UNIT, ZERO, Ledger, User, Wallet, read
 from tests.chain.workers import working
 
 WHALE = ACCOUNTS[8].private_key
@@ -34,15 +34,15 @@ GIFT = 5 * 10**16
 
 
 @contextlib.contextmanager
-def behind_a_proxy(kind, folder):
-    """Yield a world whose worker reaches the node through ``world.proxy``."""
+def chain_behind_proxy(kind, folder):
+    """Yield a chain whose worker reaches the node through ``chain.proxy``."""
     with (
         running(start_node(kind, folder / "devchain")) as node,
-        in_front_of(node) as proxy,
+        proxy_to(node) as proxy,
     ):
-        world = World(node, folder / "chain", proxy.url)
-        world.proxy = proxy
-        yield world
+        chain = Chain(node, folder / "chain", proxy.url)
+        chain.proxy = proxy
+        yield chain
 
 
 class Condition(NamedTuple):
@@ -54,7 +54,7 @@ class Condition(NamedTuple):
     no: int
 
 
-class World:
+class Chain:
     """A node with the worker's contracts at their usual addresses.
 
     Args:
@@ -76,7 +76,7 @@ class World:
         """Conditions whose tokens users may hold."""
         self.stable_left = 0
         """Test dollars that the operator should hold, in their own units."""
-        self._whale = Person(node, WHALE)
+        self._whale = Wallet(node, WHALE)
         self.friend = User(node, FRIEND, self.contracts, self.operator)
         """A user that stores tokens for others and returns them."""
 
@@ -124,7 +124,7 @@ class World:
 
     # ----- balances --------------------------------------------------------------------------
 
-    def holdings(self, people, *conditions):
+    def holdings(self, users, *conditions):
         """Return collateral and tokens of users and of the operator, in wei."""
         return {
             address: (
@@ -135,7 +135,7 @@ class World:
                     for token in (condition.yes, condition.no)
                 ),
             )
-            for address in [*(each.address for each in people), self.operator]
+            for address in [*(each.address for each in users), self.operator]
         }
 
     def check_conserved(self):
@@ -147,9 +147,9 @@ class World:
             worth = self.payout(each)
             assert yes == no or worth != (0, 0)
             backing += no if worth == (0, 1) else yes
-        ledger, places = self.ledger, self.contracts
-        assert ledger.collateral(places.conditional_tokens) == backing
-        assert ledger.wrapped_supply() * STABLE_UNIT == ledger.stable(places.collateral) * UNIT
+        ledger, contracts = self.ledger, self.contracts
+        assert ledger.collateral(contracts.conditional_tokens) == backing
+        assert ledger.wrapped_supply() * STABLE_UNIT == ledger.stable(contracts.collateral) * UNIT
         assert ledger.stable(self.operator) == self.stable_left
         assert ledger.collateral(self.operator) == 0
         for (token, holder), amount in held.items():
@@ -159,11 +159,11 @@ class World:
     def payout(self, condition):
         """Return the payouts of YES and NO; 0 and 0 before the report."""
         word = bytes.fromhex(condition.id[2:])
-        place = self.contracts.conditional_tokens
-        if not read(self.node, place, "payoutDenominator(bytes32)", word):
+        contract = self.contracts.conditional_tokens
+        if not read(self.node, contract, "payoutDenominator(bytes32)", word):
             return 0, 0
         signature = "payoutNumerators(bytes32,uint256)"
-        return tuple(read(self.node, place, signature, word, index) for index in range(2))
+        return tuple(read(self.node, contract, signature, word, index) for index in range(2))
 
     def check_happened(self, hashes):
         """Check that each transaction succeeded and was sent by the operator."""
