@@ -35,18 +35,18 @@ def grow(num_orders: int, capacity: int) -> np.ndarray:
 def rows(*, quick: bool) -> Iterator[Row]:
     """Yield the rows of the table, with and without a capacity."""
     num_orders, fillings = (NUM_QUICK, FILLINGS_QUICK) if quick else (NUM_ORDERS, FILLINGS)
-    for given in (True, False):
-        all_ns = [grow(num_orders, num_orders if given else 0) for _ in range(fillings)]
+    for with_capacity in (True, False):
+        all_ns = [grow(num_orders, num_orders if with_capacity else 0) for _ in range(fillings)]
         worst_ns = sorted(int(taken.max()) for taken in all_ns)
         # Every filling makes the same calls, but disturbances hit different ones.
         calm_ns = int(np.min(all_ns, axis=0).max())
         tail_ns = float(np.median([np.percentile(taken, 99.99) for taken in all_ns]))
-        how = "capacity given" if given else "no capacity"
+        how = "capacity given" if with_capacity else "no capacity"
         yield Row(
             f"longest submit of {num_orders:,}, {how}: best of {fillings} fillings",
-            "<= 1.000 ms" if given else "",
+            "<= 1.000 ms" if with_capacity else "",
             f"{worst_ns[0] / 1e6:.3f} ms",
-            worst_ns[0] <= LIMIT_NS if given else None,
+            worst_ns[0] <= LIMIT_NS if with_capacity else None,
         )
         yield Row(f"    worst of {fillings}", "", f"{worst_ns[-1] / 1e6:.3f} ms", None)
         yield Row(

@@ -22,7 +22,7 @@ from clob import Side, tokens
 from clob.signing import ZERO_ADDRESS, Domain, SignedOrder, sign
 from clob_server.chain.client import ChainClient
 from clob_server.chain.eth.accounts import ACCOUNTS, ETHER_WEI
-from clob_server.chain.eth.exchange_abi import FILLS_MAX, SETTLED, order_values
+from clob_server.chain.eth.exchange_abi import FILLS_MAX, SETTLED
 from clob_server.chain.messages import OperationDone
 from clob_server.chain.operation_bodies import (
     AnyBody,
@@ -132,21 +132,19 @@ def party(market: Market, key: str, side: Side, salt: int) -> PartyBody:
         signature_type=1,
     )
     signed = sign(order, market.domain, key)
-    number, maker, signer, taker, *amounts, sold, kind = order_values(signed)
-    token_id, maker_amount, taker_amount, expiration, nonce, rate = map(str, amounts)
     return PartyBody(
-        salt=str(number),
-        maker=maker,
-        signer=signer,
-        taker=taker,
-        token_id=token_id,
-        maker_amount=maker_amount,
-        taker_amount=taker_amount,
-        expiration=expiration,
-        nonce=nonce,
-        fee_rate_bps=rate,
-        side=int(sold),
-        signature_type=int(kind),
+        salt=str(signed.salt),
+        maker=signed.maker,
+        signer=signed.signer,
+        taker=signed.taker,
+        token_id=str(signed.token_id),
+        maker_amount=str(signed.maker_amount),
+        taker_amount=str(signed.taker_amount),
+        expiration=str(signed.expiration_s),
+        nonce=str(signed.nonce),
+        fee_rate_bps=str(signed.fee_rate_bps),
+        side=int(signed.side),
+        signature_type=int(signed.signature_type),
         signature=signed.signature,
         wallet=ZERO_ADDRESS,
         charged_bps=0,

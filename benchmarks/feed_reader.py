@@ -64,16 +64,16 @@ def main() -> None:
     taken_ns: list[int] = []
     received: list[tuple[int, bytes]] = []
     partial: dict[int, bytes] = {}
-    wanted = 0
+    expected = 0
     while True:
         ready = poll.poll(0)
         if not ready:
             record_delays(received, taken_ns)
-            if 0 < wanted <= len(taken_ns):
+            if 0 < expected <= len(taken_ns):
                 cuts = quantiles(taken_ns, n=100)
                 sys.stdout.write(f"{len(taken_ns)} {cuts[49]:.0f} {cuts[98]:.0f}\n")
                 sys.stdout.flush()
-                taken_ns, wanted = [], 0
+                taken_ns, expected = [], 0
             ready = poll.poll()
         for number, _ in ready:
             if number:
@@ -86,7 +86,7 @@ def main() -> None:
                 else:  # an incomplete event
                     partial[number] = data
             elif line := os.read(0, 100):
-                wanted = int(line)
+                expected = int(line)
             else:
                 return
 

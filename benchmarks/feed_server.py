@@ -23,8 +23,9 @@ from clob_server.core.state import ServerState
 from clob_server.feed import Feed
 from clob_server.settings import Settings
 from clob_server.telemetry.metrics import Metrics
-from clob_server.transport import TransportLimits, text_frame
+from clob_server.transport.config import TransportLimits
 from clob_server.transport.server import HttpServer, config_for
+from clob_server.transport.websocket import text_frame
 
 LIMITS = TransportLimits(ping_interval_s=3_600)
 """No pings, since the clients do not reply to them."""
@@ -194,7 +195,7 @@ async def main() -> None:
 
 def frame_like(ours: Ours, done: Committed) -> bytes:
     """Return a frame of the same size as the feed's."""
-    streams, encoder = ours.feed.channels.streams, ours.feed.channels.encoder
+    streams, encoder = ours.feed.channels.streams, ours.feed.channels.books.encoder
     [event] = streams.on_batch([done])[streams.stream("m")]
     size = len(encoder.encode(event, extended=False))
     return text_frame(b"x" * (size - 5) + b"}")

@@ -86,21 +86,21 @@ def quote(hbt, every_ns, size, limit):
         middle = best_bid + best_ask
         bid, ask = middle // 2 - 1, (middle + 1) // 2 + 1
         orders = hbt.orders(0)
-        wanted = position + size <= limit and bid >= LO
+        is_allowed = position + size <= limit and bid >= LO
         is_open = bid_id in orders
-        if is_open and not (wanted and bid_at == bid):
+        if is_open and not (is_allowed and bid_at == bid):
             hbt.cancel(0, bid_id, False)
             is_open = False
-        if wanted and not is_open:
+        if is_allowed and not is_open:
             sent += 1
             bid_id, bid_at = sent, bid
             hbt.submit_buy_order(0, bid_id, float(bid), size, GTX, LIMIT, False)
-        wanted = position - size >= -limit and ask <= HI
+        is_allowed = position - size >= -limit and ask <= HI
         is_open = ask_id in orders
-        if is_open and not (wanted and ask_at == ask):
+        if is_open and not (is_allowed and ask_at == ask):
             hbt.cancel(0, ask_id, False)
             is_open = False
-        if wanted and not is_open:
+        if is_allowed and not is_open:
             sent += 1
             ask_id, ask_at = sent, ask
             hbt.submit_sell_order(0, ask_id, float(ask), size, GTX, LIMIT, False)

@@ -142,15 +142,15 @@ class Maker(Strategy):
         self.quote(OrderSide.BUY, middle // 2 - 1, position + self.size <= self.limit)
         self.quote(OrderSide.SELL, -(-middle // 2) + 1, position - self.size >= -self.limit)
 
-    def quote(self, side: OrderSide, cents: int, wanted: bool) -> None:
+    def quote(self, side: OrderSide, cents: int, is_allowed: bool) -> None:
         """Place, move or cancel the quote of one side."""
-        wanted = wanted and history.LO <= cents <= history.HI
+        is_allowed = is_allowed and history.LO <= cents <= history.HI
         order, at = self.quotes.get(side, (None, 0))
         if order is not None and not order.is_closed:
-            if wanted and at == cents:
+            if is_allowed and at == cents:
                 return
             self.cancel_order(order)
-        if wanted:
+        if is_allowed:
             self.sent += 1
             order = self.order_factory.limit(
                 self.token,

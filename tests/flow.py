@@ -317,9 +317,9 @@ class Flow:
             changes = {field: rng.choice(wrong[field]) for field in fields}
             arguments[0] = msgspec.structs.replace(arguments[0], **changes)
         else:
-            for place in range(len(arguments)):
+            for index in range(len(arguments)):
                 if self.chance(0.5):
-                    arguments[place] = rng.choice(WRONG_VALUES)
+                    arguments[index] = rng.choice(WRONG_VALUES)
         return Call(call.method, tuple(arguments))
 
     # ----- records -----
@@ -363,8 +363,8 @@ class Flow:
         owner = rng.choice(OWNERS)
         row = [now_ns, 0, self.count, order_id, lots, owner, price, 0, kind, side, flags]
         if self.chance(0.05):
-            place, values = rng.choice(WRONG_FIELDS)
-            row[place] = rng.choice(values)
+            position, values = rng.choice(WRONG_FIELDS)
+            row[position] = rng.choice(values)
         return tuple(row)
 
 

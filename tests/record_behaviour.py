@@ -56,13 +56,13 @@ def record_help(records: Records) -> None:
         options = sorted(set(re.findall(r"(?<![\w-])--?[a-z][\w-]*", text)))
         listed = re.findall(r"^    ([a-z]+)(?: |$)", text, re.MULTILINE)
         listed += re.findall(r"^  \{([a-z,]+)\}$", text, re.MULTILINE)
-        found = sorted({each for names in listed for each in names.split(",")})
+        commands = sorted({each for names in listed for each in names.split(",")})
         name = f"help.{' '.join(command)}"
         defaults = re.findall(r"\(default:\s+([^)]*)\)", text)
-        facts = {"code": code, "options": options, "defaults": defaults, "commands": found}
+        facts = {"code": code, "options": options, "defaults": defaults, "commands": commands}
         records.put(name, facts, keep=True)
         records.put(f"{name}.text", text, keep=True)
-        waiting += [(*command, each) for each in found]
+        waiting += [(*command, each) for each in commands]
 
 
 def record_commands(records: Records) -> None:
@@ -93,66 +93,72 @@ def record_server(records: Records) -> None:
     with tempfile.TemporaryDirectory() as folder:
         data = Path(folder, "data")
         with session.serving(data) as server:
-            talk = session.Session(server)
-            record_documents(records, talk)
-            record_session(records, talk)
-            before = state_of(talk)
+            http_session = session.Session(server)
+            record_documents(records, http_session)
+            record_session(records, http_session)
+            before = state_of(http_session)
             records.put("server.exit", server.stop(), keep=True)
-        record_log(records, data, talk.names)
+        record_log(records, data, http_session.names)
         for kind in ("test", "production"):
             with session.serving(Path(folder, kind), kind) as server:
                 routes = rejections.every_route(session.Session(server))
                 records.put(f"routes.{kind}", routes, keep=True)
         with session.serving(data) as server:
-            talk.move(server)
-            after = state_of(talk)
+            http_session.move(server)
+            after = state_of(http_session)
         records.put("server.restarted", [before, after], keep=True, same=before == after)
 
 
-def record_documents(records: Records, talk: session.Session) -> None:
+def record_documents(records: Records, http_session: session.Session) -> None:
     """Record the documents, pages and metric names that a server publishes."""
     for path in ("openapi.json", "asyncapi.json", ""):
-        document = talk.names.plain(talk.http.get(f"/{path}").json())
+        document = http_session.names.plain(http_session.http.get(f"/{path}").json())
         records.put_split(f"documents.{path.partition('.')[0] or 'root'}", document)
-    pages = {path: talk.http.get(path) for path in ("/docs", "/admin")}
+    pages = {path: http_session.http.get(path) for path in ("/docs", "/admin")}
     for path, page in pages.items():
-        records.put(f"documents{path}.text", talk.names.text(page.text), size=len(page.text))
-    samples = re.findall(r"^([a-z_]+)(\{[^}]*\})?", talk.http.get("/metrics").text, re.MULTILINE)
+        records.put(
+            f"documents{path}.text", http_session.names.text(page.text), size=len(page.text)
+        )
+    samples = re.findall(
+        r"^([a-z_]+)(\{[^}]*\})?", http_session.http.get("/metrics").text, re.MULTILINE
+    )
     labels = sorted({(name, *re.findall(r"(\w+)=", label)) for name, label in samples})
     records.put("documents.metrics", labels, keep=True)
 
 
-def record_session(records: Records, talk: session.Session) -> None:
+def record_session(records: Records, http_session: session.Session) -> None:
     """Record the answers to a fixed script of requests, and the frames of its feeds."""
-    session.open_markets(talk)
-    feeds = session.feeds_of(talk)
+    session.open_markets(http_session)
+    feeds = session.feeds_of(http_session)
     first = {name: feed.received() for name, feed in feeds.items()}
-    records.put_split("server.markets", talk.taken())
-    rested = session.trade(talk)
-    records.put_split("server.trading", talk.taken())
-    session.change(talk, rested)
-    records.put_split("server.changing", talk.taken())
+    records.put_split("server.markets", http_session.taken())
+    rested = session.trade(http_session)
+    records.put_split("server.trading", http_session.taken())
+    session.change(http_session, rested)
+    records.put_split("server.changing", http_session.taken())
     for name, feed in feeds.items():
         records.put_split(f"feed.{name}", [*first[name], *feed.received()])
-    back = session.Feed(talk, session.subscribe("orderbook", marketId="rain", resume={"seq": 5}))
+    back = session.Feed(
+        http_session, session.subscribe("orderbook", marketId="rain", resume={"seq": 5})
+    )
     records.put_split("feed.resumed", back.received())
-    session.read(talk, rested)
-    records.put_split("server.reading", talk.taken())
-    rejections.reject_orders(talk)
-    records.put_split("rejected.orders", talk.taken())
-    rejections.reject_others(talk, rested[0]["orderId"])
-    records.put_split("rejected.others", talk.taken())
-    rejections.reject_operators(talk)
-    records.put_split("rejected.operators", talk.taken())
-    records.put_split("rejected.frames", rejections.reject_frames(talk))
+    session.read(http_session, rested)
+    records.put_split("server.reading", http_session.taken())
+    rejections.reject_orders(http_session)
+    records.put_split("rejected.orders", http_session.taken())
+    rejections.reject_others(http_session, rested[0]["orderId"])
+    records.put_split("rejected.others", http_session.taken())
+    rejections.reject_operators(http_session)
+    records.put_split("rejected.operators", http_session.taken())
+    records.put_split("rejected.frames", rejections.reject_frames(http_session))
 
 
-def state_of(talk: session.Session) -> dict[str, Any]:
+def state_of(http_session: session.Session) -> dict[str, Any]:
     """Read the state that must survive a restart."""
     lists = ("orderbook", "trades")
     paths = [f"/api/markets/{name}/{each}" for name in session.TOKENS for each in lists]
     paths += ["/api/markets", "/api/orders?limit=500"]
-    return {path: talk.names.plain(talk.http.get(path).json()) for path in paths}
+    return {path: http_session.names.plain(http_session.http.get(path).json()) for path in paths}
 
 
 def record_log(records: Records, data: Path, names: session.Names) -> None:
@@ -192,8 +198,8 @@ def differences(path: str, one: Any, two: Any) -> Iterator[str]:
             f"{path}: {line}" for line in lines if not line.startswith(("@@", "---", "+++"))
         )
     elif isinstance(one, list) and isinstance(two, list) and len(one) == len(two):
-        for place, pair in enumerate(zip(one, two, strict=True)):
-            yield from differences(f"{path}[{place}]", *pair)
+        for index, pair in enumerate(zip(one, two, strict=True)):
+            yield from differences(f"{path}[{index}]", *pair)
     elif one != two:
         yield f"{path}: {shown(one)} -> {shown(two)}"
 

@@ -251,9 +251,9 @@ class Runner:
         market = self.matcher.market(event.market)
         tokens = (market.yes, market.no) if market.complementary else (event.token,)
         for token in tokens:
-            seen = event_in_book_of(event, token)
-            if seen is not None:
-                self.ledgers.setdefault((event.market, token), Ledger())._apply(seen)
+            event_seen = event_in_book_of(event, token)
+            if event_seen is not None:
+                self.ledgers.setdefault((event.market, token), Ledger())._apply(event_seen)
 
     def compare_books(self):
         """Check that every book matches its events."""

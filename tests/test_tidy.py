@@ -213,8 +213,10 @@ def test_no_circle_of_modules():
 def test_no_circle_of_folders():
     graph = import_graph()
     packages = {module_of(path.parent) for path in PACKAGES}
-    found = {package: circles(sibling_graph(graph, package)) for package in sorted(packages)}
-    assert not {package: [sorted(c) for c in groups] for package, groups in found.items() if groups}
+    cycles = {package: circles(sibling_graph(graph, package)) for package in sorted(packages)}
+    assert not {
+        package: [sorted(c) for c in groups] for package, groups in cycles.items() if groups
+    }
 
 
 def test_every_folder_is_a_package():
@@ -246,7 +248,7 @@ def test_class_names_are_unique():
         for node in tree_of(path).body:
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                 modules[node.name].append(module_of(path))
-    assert not {name: where for name, where in modules.items() if len(where) > 1}
+    assert not {name: names for name, names in modules.items() if len(names) > 1}
 
 
 def names_in(path):

@@ -1,4 +1,4 @@
-"""Runs the programs of ``js/`` with node: JSON lines in, JSON lines out."""
+"""Fixture that runs the programs of ``js/`` with node, over JSON lines."""
 
 import contextlib
 import json

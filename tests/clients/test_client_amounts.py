@@ -1,6 +1,6 @@
-"""Decision 3 with the amounts that real clients sign: the intended price in cents is recovered.
+"""Decision 3 recovers the intended price in cents from the amounts that real clients sign.
 
-The price of a market order is the worst it accepts. Its client rounds the tokens down, so the
+The price of a market order is the worst price it accepts. Its client rounds the tokens down, so the
 amounts of a buy are slightly above the cent.
 """
 
@@ -11,7 +11,7 @@ import pytest
 
 from clob import Side
 from clob.signing import PriceSize, price_and_size
-from tests.clients.drawn import user_orders
+from tests.clients.inputs import user_orders
 
 COUNTS = pytest.mark.parametrize("count", [1_000, pytest.param(40_000, marks=pytest.mark.long)])
 KINDS = pytest.mark.parametrize("kind", ["limit", "market"])
@@ -19,8 +19,8 @@ TICKS = ("0.1", "0.01", "0.001", "0.0001")
 PYTHON = ("py_clob_client", "py_clob_client_v2")
 
 TOO_LOW = {29: 28, 57: 56, 58: 57}
-"""Prices that py-clob-client-v2 signs a cent low in market orders: it rounds down 0.29 * 100, which
-in doubles is 28.999999999999996. Its first version rounds to the nearest."""
+"""Prices that py-clob-client-v2 signs a cent low in market orders: it rounds 0.29 * 100 down, which
+is 28.999999999999996 in floats. Its first version rounds to the nearest."""
 
 
 def wei(x):
@@ -44,7 +44,7 @@ def signed_by(client, kind, tick, side, cents):
         return cents
     steps = 10 ** (len(tick) - 2)
     low = 100 * floor(cents / 100 * steps)
-    # Between two cents, a sell is for the upper one.
+    # Between two cents a sell is at the upper one.
     return low // steps if side is Side.BUY else -(-low // steps)
 
 
@@ -52,7 +52,7 @@ def check(side, maker, taker, cents, tick):
     """Check the intended price; return whether the amounts are exact."""
     size, collateral = (taker, maker) if side is Side.BUY else (maker, taker)
     assert price_and_size(side, maker, taker) == PriceSize(cents, size), (side, maker, taker)
-    # With ticks finer than a cent, doubles sometimes lose the last digit of a large order.
+    # With ticks below a cent, floats sometimes lose the last digit of a large order.
     # Settlement on a chain tolerates no difference.
     safe = cents - 1 if side is Side.BUY else cents + 1
     allowed = (cents,) if tick in ("0.1", "0.01") else (cents, safe)
@@ -66,8 +66,12 @@ def check(side, maker, taker, cents, tick):
 @pytest.mark.parametrize("tick", TICKS)
 @pytest.mark.parametrize("client", PYTHON)
 def test_price_of_python_clients_is_recovered(client, tick, decimals, kind, count, monkeypatch):
-    made, rounding = builder(client, monkeypatch, decimals)
-    amounts = made.get_order_amounts if kind == "limit" else made.get_market_order_amounts
+    order_builder, rounding = builder(client, monkeypatch, decimals)
+    amounts = (
+        order_builder.get_order_amounts
+        if kind == "limit"
+        else order_builder.get_market_order_amounts
+    )
     exact = {True: 0, False: 0}
     for side, size, price, cents in user_orders(31, count, kind, tick):
         number, maker, taker = amounts(side.name, size, price, rounding[tick])
@@ -82,13 +86,13 @@ def test_price_of_python_clients_is_recovered(client, tick, decimals, kind, coun
 @KINDS
 @pytest.mark.parametrize("tick", TICKS)
 def test_price_of_the_javascript_client_is_recovered(run_jobs, tick, kind, count):
-    drawn = list(user_orders(32, count, kind, tick))
+    inputs = list(user_orders(32, count, kind, tick))
     jobs = [
         {"kind": kind, "tick": tick, "side": side.name, "size": size, "price": price}
-        for side, size, price, _ in drawn
+        for side, size, price, _ in inputs
     ]
     exact = {True: 0, False: 0}
-    for (side, _, _, cents), answer in zip(drawn, run_jobs("amounts.mjs", jobs), strict=True):
+    for (side, _, _, cents), answer in zip(inputs, run_jobs("amounts.mjs", jobs), strict=True):
         for maker, taker in answer:
             exact[check(side, int(maker), int(taker), cents, tick)] += 1
     assert exact[True]
@@ -96,12 +100,14 @@ def test_price_of_the_javascript_client_is_recovered(run_jobs, tick, kind, count
 
 
 def test_py_clob_client_v2_signs_three_prices_a_cent_low(monkeypatch):
-    """A bug of that client: the signed amounts have the lower price."""
-    made, rounding = builder("py_clob_client_v2", monkeypatch, 6)
+    """Bug of that client: the signed amounts have the lower price."""
+    order_builder, rounding = builder("py_clob_client_v2", monkeypatch, 6)
     for side in Side:
         low = {}
         for cents in range(1, 100):
-            amounts = made.get_market_order_amounts(side.name, 100.0, cents / 100, rounding["0.01"])
+            amounts = order_builder.get_market_order_amounts(
+                side.name, 100.0, cents / 100, rounding["0.01"]
+            )
             price = price_and_size(side, *amounts[1:]).price
             if price != cents:
                 low[cents] = price
@@ -110,10 +116,12 @@ def test_py_clob_client_v2_signs_three_prices_a_cent_low(monkeypatch):
 
 @pytest.mark.parametrize("client", PYTHON)
 def test_price_between_two_cents_is_rounded_in_favour_of_the_signer(client, monkeypatch):
-    """Markets with a tick of 0.1 cents have prices that do not exist here."""
-    made, rounding = builder(client, monkeypatch, 6)
+    """Markets with a tick of 0.1 cents have prices that this engine does not."""
+    order_builder, rounding = builder(client, monkeypatch, 6)
     for mills in range(10, 991):
         for side in Side:
-            amounts = made.get_order_amounts(side.name, 100.0, mills / 1000, rounding["0.001"])
+            amounts = order_builder.get_order_amounts(
+                side.name, 100.0, mills / 1000, rounding["0.001"]
+            )
             cents = mills // 10 if side is Side.BUY else -(-mills // 10)
             assert price_and_size(side, *amounts[1:]).price == cents

@@ -18,15 +18,15 @@ from clob.signing import (
     verify_batch,
 )
 from clob.signing.errors import InvalidSignatureError
-from tests.clients.drawn import (
+from tests.clients.inputs import (
     ADDRESSES,
     AMOY,
     COUNTS,
-    PLACES,
+    DOMAINS,
     POLYMARKET,
-    accepted,
+    assert_valid,
     build_jobs,
-    data,
+    builder_inputs,
     random_message,
     user_orders,
 )
@@ -37,36 +37,36 @@ LIBRARIES = ("ethers", "viem")
 
 
 @COUNTS
-@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("domain_name", DOMAINS)
 @pytest.mark.parametrize("client", BUILDERS)
 def test_orders_of_javascript_builders_are_valid_and_keep_their_meaning(
-    run_jobs, client, place, count
+    run_jobs, client, domain_name, count
 ):
-    drawn = list(data(11, count))
-    answers = run_jobs("sign.mjs", build_jobs(client, place, drawn))
+    inputs = list(builder_inputs(11, count))
+    answers = run_jobs("sign.mjs", build_jobs(client, domain_name, inputs))
     orders = [SignedOrder.from_json(answer) for answer in answers]
-    for order, (_, given, (side, price, size)) in zip(orders, drawn, strict=True):
-        accepted(order, PLACES[place])
+    for order, (_, drawn_order, (side, price, size)) in zip(orders, inputs, strict=True):
+        assert_valid(order, DOMAINS[domain_name])
         made = to_order(order, id="a", settles=True)
         assert (made.side, made.price, made.size) == (side, price, size)
-        assert (made.maker, made.token) == (given["maker"], given["tokenId"])
-        assert str(order.salt) == given["salt"]
-    assert verify_batch(orders, PLACES[place]) == bytes(count)
-    other = DOMAIN if PLACES[place] is POLYMARKET else POLYMARKET
+        assert (made.maker, made.token) == (drawn_order["maker"], drawn_order["tokenId"])
+        assert str(order.salt) == drawn_order["salt"]
+    assert verify_batch(orders, DOMAINS[domain_name]) == bytes(count)
+    other = DOMAIN if DOMAINS[domain_name] is POLYMARKET else POLYMARKET
     assert set(verify_batch(orders, other)) == {Verdict.WRONG_SIGNER}
     assert {order.signature_type for order in orders} == {0, 1}
 
 
 @COUNTS
-@pytest.mark.parametrize("place", PLACES)
-def test_json_posted_by_clob_client_is_valid(run_jobs, place, count):
-    drawn = list(data(12, count, salt_bits=53))
-    posted = run_jobs("sign.mjs", build_jobs("clob-client", place, drawn, kind="post"))
-    for job, (_, given, _) in zip(posted, drawn, strict=True):
+@pytest.mark.parametrize("domain_name", DOMAINS)
+def test_json_posted_by_clob_client_is_valid(run_jobs, domain_name, count):
+    inputs = list(builder_inputs(12, count, salt_bits=53))
+    posted = run_jobs("sign.mjs", build_jobs("clob-client", domain_name, inputs, kind="post"))
+    for job, (_, drawn_order, _) in zip(posted, inputs, strict=True):
         assert type(job["salt"]) is int
-        assert job["side"] == Side(given["side"]).name
+        assert job["side"] == Side(drawn_order["side"]).name
         order = SignedOrder.from_json(job)
-        accepted(order, PLACES[place])
+        assert_valid(order, DOMAINS[domain_name])
         assert SignedOrder.from_json(order.to_json()) == order
 
 
@@ -75,7 +75,7 @@ def test_json_posted_by_clob_client_is_valid(run_jobs, place, count):
 @pytest.mark.parametrize("shipped", [True, False])
 def test_orders_of_clob_client_are_valid_and_keep_their_meaning(run_jobs, kind, shipped, count):
     rng = random.Random(13)
-    drawn = list(user_orders(13, count, kind))
+    inputs = list(user_orders(13, count, kind))
     jobs = [
         {
             "kind": kind,
@@ -93,12 +93,12 @@ def test_orders_of_clob_client_are_valid_and_keep_their_meaning(run_jobs, kind, 
                 "side": side.name,
             },
         }
-        for side, size, price, _ in drawn
+        for side, size, price, _ in inputs
     ]
     answers = run_jobs("sign.mjs", jobs)
-    for answer, job, (side, size, _, cents) in zip(answers, jobs, drawn, strict=True):
+    for answer, job, (side, size, _, cents) in zip(answers, jobs, inputs, strict=True):
         order = SignedOrder.from_json(answer)
-        accepted(order, AMOY if shipped else DOMAIN)
+        assert_valid(order, AMOY if shipped else DOMAIN)
         made = to_order(order, id="a", settles=True)
         assert (made.side, made.price, made.maker) == (side, cents, ADDRESSES[job["key"]])
         if kind == "market" and side is Side.BUY:
@@ -123,7 +123,7 @@ def test_wallet_signatures_of_typed_data_are_valid(run_jobs, by, count):
     )
     for key, message, signature in zip(keys, messages, signatures, strict=True):
         whole = type(message).from_json(message.to_json() | {"signature": signature})
-        accepted(whole, DOMAIN)
+        assert_valid(whole, DOMAIN)
         assert signature == sign(message, DOMAIN, key, profile="ctf").signature
 
 

@@ -15,11 +15,18 @@ from clob.signing import (
     verify,
 )
 from clob.signing.errors import InvalidFieldError, InvalidSignatureError
-from tests.clients.drawn import ADDRESSES, COUNTS, POLYMARKET, accepted, build_jobs, data
+from tests.clients.inputs import (
+    ADDRESSES,
+    COUNTS,
+    POLYMARKET,
+    assert_valid,
+    build_jobs,
+    builder_inputs,
+)
 from tests.signings import DOMAIN, KEYS, random_order
 
 
-def salted(rng, *widths):
+def order_with_salt(rng, *widths):
     """Draw an order whose salt has one of these widths."""
     width = rng.choice(widths)
     order = random_order(rng, ADDRESSES[KEYS[0]])
@@ -30,7 +37,7 @@ def salted(rng, *widths):
 def test_salt_signed_as_a_double_is_explained(run_jobs, count):
     """JavaScript signs all digits of a number, and posts the shortest text that identifies it."""
     rng = random.Random(18)
-    orders = [salted(rng, 54, 60, 64, 69) for _ in range(count)]
+    orders = [order_with_salt(rng, 54, 60, 64, 69) for _ in range(count)]
     jobs = [
         {"kind": "double", "key": KEYS[0], "text": json.dumps(typed_data(order, DOMAIN))}
         for order in orders
@@ -41,7 +48,7 @@ def test_salt_signed_as_a_double_is_explained(run_jobs, count):
         exact = int(float(order.salt))
         received = SignedOrder.from_json(order.to_json() | answer)
         if answer["salt"] == exact:
-            accepted(received, DOMAIN)
+            assert_valid(received, DOMAIN)
             continue
         rounded += 1
         with pytest.raises(InvalidSignatureError):
@@ -56,17 +63,18 @@ def test_salt_signed_as_a_double_is_explained(run_jobs, count):
 @COUNTS
 def test_salt_that_clob_client_rounds_when_posting_is_rejected(run_jobs, count):
     """clob-client signs the salt as text and posts it as a JavaScript number."""
-    drawn = [
+    inputs = [
         (
             key,
-            order | {"salt": str(salted(random.Random(seed), 54, 64, 70, 71, 128, 256).salt)},
+            order
+            | {"salt": str(order_with_salt(random.Random(seed), 54, 64, 70, 71, 128, 256).salt)},
             meaning,
         )
-        for seed, (key, order, meaning) in enumerate(data(19, count))
+        for seed, (key, order, meaning) in enumerate(builder_inputs(19, count))
     ]
-    posted = run_jobs("sign.mjs", build_jobs("clob-client", "as shipped", drawn, kind="post"))
+    posted = run_jobs("sign.mjs", build_jobs("clob-client", "as shipped", inputs, kind="post"))
     seen = set()
-    for job, (_, given, _) in zip(posted, drawn, strict=True):
+    for job, (_, drawn_order, _) in zip(posted, inputs, strict=True):
         if type(job["salt"]) is float:
             # From 1e21 on, JavaScript writes an exponent, which is not a JSON integer.
             with pytest.raises(InvalidFieldError) as caught:
@@ -75,13 +83,13 @@ def test_salt_that_clob_client_rounds_when_posting_is_rejected(run_jobs, count):
             seen.add("rejected")
             continue
         received = SignedOrder.from_json(job)
-        if str(received.salt) == given["salt"]:
-            accepted(received, POLYMARKET)
+        if str(received.salt) == drawn_order["salt"]:
+            assert_valid(received, POLYMARKET)
             continue
         with pytest.raises(InvalidSignatureError) as caught:
             verify(received, POLYMARKET)
         assert caught.value.verdict is Verdict.WRONG_SIGNER
         explained = explain(received, POLYMARKET).found
-        assert explained == (int(given["salt"]) == int(float(received.salt)))
+        assert explained == (int(drawn_order["salt"]) == int(float(received.salt)))
         seen.add("lost")
     assert seen == {"rejected", "lost"}

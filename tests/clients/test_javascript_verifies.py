@@ -11,7 +11,7 @@ from clob.signing import (
     sign,
     typed_data,
 )
-from tests.clients.drawn import ADDRESSES, COUNTS, PLACES, build_jobs, random_message
+from tests.clients.inputs import ADDRESSES, COUNTS, DOMAINS, build_jobs, random_message
 from tests.signings import DOMAIN, KEYS, random_order
 
 BUILDERS = ("order-utils", "clob-client")
@@ -26,13 +26,13 @@ def check_job(message):
     }
 
 
-def spoilt(rng, message):
+def altered_job(rng, message):
     """Return the job that checks an altered message or signature."""
     good = check_job(message)
     others = [key for key in KEYS if ADDRESSES[key] != message.maker]
     typed = good["typed"]
     changes = [
-        {"signature": flipped(rng, message.signature)},
+        {"signature": flip_bit(rng, message.signature)},
         {"address": ADDRESSES[rng.choice(others)]},
         {"typed": typed | {"domain": typed["domain"] | {"chainId": 31338}}},
         {"typed": typed | {"domain": typed["domain"] | {"name": "Clob"}}},
@@ -46,7 +46,7 @@ def spoilt(rng, message):
     return good | rng.choice(changes)
 
 
-def flipped(rng, signature):
+def flip_bit(rng, signature):
     """Change one bit of r or s."""
     number = int(signature, 16) ^ 1 << rng.randrange(8, 520)
     return f"0x{number:0130x}"
@@ -59,7 +59,7 @@ def test_ethers_and_viem_accept_our_signatures_and_no_altered_ones(run_jobs, cou
     messages = [random_message(rng, ADDRESSES[key]) for key in keys]
     signed = [sign(message, DOMAIN, key) for key, message in zip(keys, messages, strict=True)]
     good = [check_job(each) for each in signed]
-    bad = [spoilt(rng, each) for each in signed]
+    bad = [altered_job(rng, each) for each in signed]
     answers = run_jobs("check.mjs", [*good, *bad])
     for message, answer in zip(signed, answers[:count], strict=True):
         digest = f"0x{order_hash(message, DOMAIN).hex()}"
@@ -69,17 +69,17 @@ def test_ethers_and_viem_accept_our_signatures_and_no_altered_ones(run_jobs, cou
 
 
 @COUNTS
-@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("domain_name", DOMAINS)
 @pytest.mark.parametrize("client", BUILDERS)
-def test_builders_compute_the_same_hash_and_signature(run_jobs, client, place, count):
-    rng, domain = random.Random(17), PLACES[place]
+def test_builders_compute_the_same_hash_and_signature(run_jobs, client, domain_name, count):
+    rng, domain = random.Random(17), DOMAINS[domain_name]
     keys = [rng.choice(KEYS) for _ in range(count)]
     orders = [sign(random_order(rng, ADDRESSES[key]), domain, key, profile="ctf") for key in keys]
-    theirs = [
+    client_orders = [
         (key, typed_data(order, domain)["message"], None)
         for key, order in zip(keys, orders, strict=True)
     ]
-    answers = run_jobs("sign.mjs", build_jobs(client, place, theirs, kind="hash"))
+    answers = run_jobs("sign.mjs", build_jobs(client, domain_name, client_orders, kind="hash"))
     for order, answer in zip(orders, answers, strict=True):
         assert answer["hash"] == f"0x{order_hash(order, domain).hex()}"
         assert answer["signature"] == order.signature

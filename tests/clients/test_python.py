@@ -1,7 +1,7 @@
-"""Orders signed by Python clients are valid and have the intended meaning, and the reverse.
+"""Orders signed by Python clients are valid here, and the clients accept our signatures.
 
-The clients run unmodified, configured with our chain and contract, and with our domain name, which
-replaces the one method or table that has it.
+The clients are configured with our chain and contract, and run once with their own domain name and
+once with ours, for which a test replaces one method of the builder.
 """
 
 import functools
@@ -25,7 +25,15 @@ from clob.signing import (
     verify_batch,
 )
 from clob.signing.errors import InvalidSignatureError
-from tests.clients.drawn import ADDRESSES, AMOY, PLACES, POLYMARKET, accepted, data, user_orders
+from tests.clients.inputs import (
+    ADDRESSES,
+    AMOY,
+    DOMAINS,
+    POLYMARKET,
+    assert_valid,
+    builder_inputs,
+    user_orders,
+)
 from tests.signings import DOMAIN, EXCHANGE, KEYS, random_order
 
 builders = pytest.importorskip("py_order_utils.builders", reason="py-order-utils is not installed")
@@ -48,8 +56,8 @@ class NamedBuilder(builders.OrderBuilder):
         )
 
 
-def builder(place, key, salt=None):
-    kind = builders.OrderBuilder if place == "as shipped" else NamedBuilder
+def builder(domain_name, key, salt=None):
+    kind = builders.OrderBuilder if domain_name == "as shipped" else NamedBuilder
     return kind(EXCHANGE, 31337, Signer(key), salt_generator=lambda: salt)
 
 
@@ -62,24 +70,26 @@ def order_of(posted):
 
 
 @COUNTS
-@pytest.mark.parametrize("place", PLACES)
-def test_orders_of_py_order_utils_are_valid_and_keep_their_meaning(place, count):
-    domain, orders = PLACES[place], []
-    for key, given, (side, price, size) in data(21, count):
-        fields = {name: value for name, value in given.items() if name != "salt"}
-        made = builder(place, key, given["salt"]).build_signed_order(OrderData(**fields))
+@pytest.mark.parametrize("domain_name", DOMAINS)
+def test_orders_of_py_order_utils_are_valid_and_keep_their_meaning(domain_name, count):
+    domain, orders = DOMAINS[domain_name], []
+    for key, drawn_order, (side, price, size) in builder_inputs(21, count):
+        fields = {name: value for name, value in drawn_order.items() if name != "salt"}
+        made = builder(domain_name, key, drawn_order["salt"]).build_signed_order(
+            OrderData(**fields)
+        )
         posted = made.dict()
         assert (type(posted["salt"]), posted["side"]) == (int, side.name)
         assert type(posted["expiration"]) is str
         order = order_of(posted)
-        accepted(order, domain)
+        assert_valid(order, domain)
         parsed = to_order(order, id="a", settles=True)
         assert (parsed.side, parsed.price, parsed.size, parsed.maker) == (
             (side, price, size, ADDRESSES[key])
         )
         assert (parsed.nonce, parsed.expiration_s) == (
-            int(given["nonce"]),
-            int(given["expiration"]),
+            int(drawn_order["nonce"]),
+            int(drawn_order["expiration"]),
         )
         assert order_of(order.to_json()) == order
         orders.append(order)
@@ -88,26 +98,26 @@ def test_orders_of_py_order_utils_are_valid_and_keep_their_meaning(place, count)
 
 
 @COUNTS
-@pytest.mark.parametrize("place", PLACES)
-def test_py_order_utils_computes_the_same_hash_and_signature(place, count):
-    rng, domain = random.Random(22), PLACES[place]
+@pytest.mark.parametrize("domain_name", DOMAINS)
+def test_py_order_utils_computes_the_same_hash_and_signature(domain_name, count):
+    rng, domain = random.Random(22), DOMAINS[domain_name]
     for _ in range(count):
         key = rng.choice(KEYS)
         order = sign(random_order(rng, ADDRESSES[key]), domain, key, profile="ctf")
         fields = order.to_json()
         signature = fields.pop("signature")
         addresses = ("maker", "signer", "taker")
-        theirs = Order(**{
+        client_order = Order(**{
             name: value if name in addresses else int(value) for name, value in fields.items()
         })  # fmt: skip
-        made = builder(place, key)
-        assert made._create_struct_hash(theirs) == f"0x{order_hash(order, domain).hex()}"
-        assert made.build_order_signature(theirs) == signature
+        made = builder(domain_name, key)
+        assert made._create_struct_hash(client_order) == f"0x{order_hash(order, domain).hex()}"
+        assert made.build_order_signature(client_order) == signature
 
 
 def test_order_for_the_shipped_domain_is_rejected_and_explained():
-    ((key, given, _),) = data(23, 1)
-    fields = {name: value for name, value in given.items() if name != "salt"}
+    ((key, drawn_order, _),) = builder_inputs(23, 1)
+    fields = {name: value for name, value in drawn_order.items() if name != "salt"}
     made = builder("as shipped", key, 1).build_signed_order(OrderData(**fields))
     order = order_of(made.dict())
     with pytest.raises(InvalidSignatureError) as caught:
@@ -133,8 +143,8 @@ def client_of(monkeypatch):
     ours = types.ContractConfig(exchange=EXCHANGE, collateral=EXCHANGE, conditional_tokens=EXCHANGE)
     monkeypatch.setattr(module, "get_contract_config", lambda chain, neg_risk=False: ours)
 
-    def make(key, place, salt, decimals, **more):
-        kind = builders.OrderBuilder if place == "as shipped" else NamedBuilder
+    def make(key, domain_name, salt, decimals, **more):
+        kind = builders.OrderBuilder if domain_name == "as shipped" else NamedBuilder
         salted = functools.partial(kind, salt_generator=lambda: salt)
         monkeypatch.setattr(module, "UtilsOrderBuilder", salted)
         if decimals == 18:
@@ -144,7 +154,7 @@ def client_of(monkeypatch):
     return make
 
 
-def made_by(client, kind, token, user_order, **more):
+def signed_json(client, kind, token, user_order, **more):
     """Make a limit or market order with a client; return the JSON it would post."""
     from py_clob_client.clob_types import (  # noqa: PLC0415 - the fixture skips without it
         CreateOrderOptions,
@@ -164,35 +174,35 @@ def made_by(client, kind, token, user_order, **more):
 @COUNTS
 @pytest.mark.parametrize("decimals", [6, 18])
 @pytest.mark.parametrize("kind", ["limit", "market"])
-@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("domain_name", DOMAINS)
 def test_orders_of_py_clob_client_are_valid_and_keep_their_meaning(
-    client_of, place, kind, decimals, count
+    client_of, domain_name, kind, decimals, count
 ):
-    rng, domain = random.Random(24), PLACES[place]
-    for drawn in user_orders(24, count // 4, kind):
-        side, size, _, cents = drawn
+    rng, domain = random.Random(24), DOMAINS[domain_name]
+    for user_order in user_orders(24, count // 4, kind):
+        side, size, _, cents = user_order
         key, token = rng.choice(KEYS), str(rng.getrandbits(256))
         client = client_of(
-            key, place, rng.getrandbits(31), decimals, signature_type=rng.randrange(2)
+            key, domain_name, rng.getrandbits(31), decimals, signature_type=rng.randrange(2)
         )
-        posted = made_by(client, kind, token, drawn, nonce=5, fee_rate_bps=100)
+        posted = signed_json(client, kind, token, user_order, nonce=5, fee_rate_bps=100)
         order = order_of(posted)
-        accepted(order, domain)
+        assert_valid(order, domain)
         parsed = to_order(order, id="a", settles=True)
         assert (parsed.side, parsed.price, parsed.token, parsed.maker) == (
             (side, cents, token, ADDRESSES[key])
         )
         assert (parsed.nonce, parsed.fee_rate_bps) == (5, 100)
         # The client rounds down to hundredths in doubles: 0.29 becomes 0.28.
-        given = int(size * 100) * 10 ** (decimals - 2)
-        assert given == (order.maker_amount if kind == "market" else parsed.size)
+        amount = int(size * 100) * 10 ** (decimals - 2)
+        assert amount == (order.maker_amount if kind == "market" else parsed.size)
 
 
 @pytest.mark.parametrize("signature_type", [0, 1, 2])
 def test_proxies_are_consulted_for_signature_types_1_and_2_only(client_of, signature_type):
     proxy = f"0x{'ab' * 20}"
     client = client_of(KEYS[0], "as shipped", 1, 6, signature_type=signature_type, funder=proxy)
-    order = order_of(made_by(client, "limit", "1", (Side.BUY, 5.0, 0.5, 50)))
+    order = order_of(signed_json(client, "limit", "1", (Side.BUY, 5.0, 0.5, 50)))
     assert (order.signer, order.maker.lower()) == (ADDRESSES[KEYS[0]], proxy)
     assert order.signature_type == signature_type
     calls = []
@@ -214,7 +224,7 @@ def test_proxies_are_consulted_for_signature_types_1_and_2_only(client_of, signa
 
 def test_fee_rate_above_the_maximum_is_rejected(client_of):
     client = client_of(KEYS[0], "as shipped", 1, 6)
-    order = order_of(made_by(client, "limit", "1", (Side.BUY, 5.0, 0.5, 50), fee_rate_bps=1001))
+    order = order_of(signed_json(client, "limit", "1", (Side.BUY, 5.0, 0.5, 50), fee_rate_bps=1001))
     verify(order, POLYMARKET)
     with pytest.raises(InvalidFeeRateError) as caught:
         to_order(order, id="a")
@@ -229,7 +239,7 @@ def test_order_for_the_published_exchange_is_explained_by_its_contract(client_of
     made = client_of(KEYS[1], "as shipped", 1, 6)
     made.signer.chain_id = 137
     monkeypatch.setattr(module, "get_contract_config", config.get_contract_config)
-    order = order_of(made_by(made, "limit", "7", (Side.SELL, 10.0, 0.4, 40)))
+    order = order_of(signed_json(made, "limit", "7", (Side.SELL, 10.0, 0.4, 40)))
     contract = "0x4bFb41d5B3570DeFd03C39a9A4D8dE6Bd8B8982E"
     verify(order, Domain("Polymarket CTF Exchange", "1", 137, contract))
     explanation = explain(order, DOMAIN)
@@ -267,5 +277,5 @@ def test_orders_of_py_clob_client_v2_for_the_first_exchange_are_valid(kind, coun
             args = v2.MarketOrderArgsV1(token_id="9", amount=size, side=side.name, price=price)
             signed = made.build_market_order(args, options, version=1)
         order = order_of(order_to_json_v1(signed, "owner", "GTC")["order"])
-        accepted(order, AMOY)
+        assert_valid(order, AMOY)
         assert (order.side, order.maker, order.token_id) == (side, ADDRESSES[key], 9)

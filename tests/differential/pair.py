@@ -63,10 +63,10 @@ class Pair:
         lines = [f"{self.about}, operation {self.done}: {label}"]
         if isinstance(got, list) and isinstance(expected, list):
             pairs = enumerate(zip(got, expected, strict=False))
-            differing = (place for place, (a, b) in pairs if a != b)
-            place = next(differing, min(len(got), len(expected)))
-            lines.append(f"{len(got)} and {len(expected)} of them, first different at {place}")
-            got, expected = got[place : place + 3], expected[place : place + 3]
+            differing = (index for index, (a, b) in pairs if a != b)
+            index = next(differing, min(len(got), len(expected)))
+            lines.append(f"{len(got)} and {len(expected)} of them, first different at {index}")
+            got, expected = got[index : index + 3], expected[index : index + 3]
         return shortened("\n".join([*lines, f"     got {got!r}", f"expected {expected!r}"]))
 
     def same(self, label, got, expected):

@@ -50,20 +50,20 @@ def one_by_one(book, events, lot_wei):
 
 def in_ranges(book, events, rng, rooms=(ROOM, 9, 1)):
     """Run in ranges of random bounds and room; return the same as ``one_by_one``."""
-    fills, bests, place = [], [], 0
+    fills, bests, position = [], [], 0
     status = np.full(len(events), 77, np.uint8)
-    while place < len(events):
-        stop = rng.choice((None, min(len(events), place + rng.randrange(40))))
+    while position < len(events):
+        stop = rng.choice((None, min(len(events), position + rng.randrange(40))))
         buffer = np.zeros(ROOM, FILL)
         tape = np.zeros(rng.choice(rooms), BEST)
         after, fill_count, best_count, hit = book.advance(
-            events, buffer, status=status, bests=tape, start=place, stop=stop
+            events, buffer, status=status, bests=tape, start=position, stop=stop
         )
-        assert place <= after <= (len(events) if stop is None else stop)
+        assert position <= after <= (len(events) if stop is None else stop)
         fills += fills_of(buffer[:fill_count])
         bests += tape[:best_count].tolist()
         assert not hit
-        place = after
+        position = after
     return fills, status.tolist(), bests
 
 
@@ -83,13 +83,13 @@ def test_any_ranges_lead_to_the_same_result(book_class, seed):
 @pytest.mark.long
 @pytest.mark.parametrize("seed", range(100, 160))
 def test_both_books_agree_long(seed):
-    found = []
+    result = []
     for name in ("python", "compiled"):
         rng = random.Random(seed)
         events = np.array(dirty_rows(rng, 3_000, 90, 0.02), EVENT)
         book = load(name)(LO, HI)
-        found.append((in_ranges(book, events, rng), book.state_hash()))
-    assert found[0] == found[1]
+        result.append((in_ranges(book, events, rng), book.state_hash()))
+    assert result[0] == result[1]
 
 
 # ----- the end of a range --------------------------------------------------------------------
@@ -152,8 +152,8 @@ def test_passes_reports_fills_of_the_watched_owner_without_ending(book_class):
     assert fills_of(passing[:2]) == fills
     assert book.advance(events, passing, watch=9, passes=True, start=4) == (6, 1, 0, True)
     # A difference still ends the range.
-    found = book_class().advance(events, passing, watch=9, passes=True, verify=True)
-    assert found == (2, 1, 0, True)
+    result = book_class().advance(events, passing, watch=9, passes=True, verify=True)
+    assert result == (2, 1, 0, True)
 
 
 def test_a_range_ends_before_another_instrument(book_class):
@@ -179,10 +179,10 @@ def test_kinds_and_event_numbers_are_written_for_executed_events(book_class):
     )
     fills, bests, kinds = np.zeros(4, FILL), np.zeros(4, BEST), np.full(7, 99, np.uint8)
     status = np.zeros(6, np.uint8)
-    found = book_class().advance(
+    result = book_class().advance(
         events, fills, status=status, bests=bests, kinds=kinds, base=2**62, stop=5
     )
-    assert found == (5, 1, 2, False)
+    assert result == (5, 1, 2, False)
     assert kinds.tolist() == [*events["kind"][:5], 99, 99]
     assert fills["event"].tolist() == [2**62 + 3, 0, 0, 0]
     assert bests["event"].tolist() == [2**62, 2**62 + 3, 0, 0]
@@ -203,7 +203,7 @@ def test_self_trade_prevention_of_a_watched_order(book_class):
 
 
 def test_a_range_ends_before_a_later_event(book_class):
-    events = batch(*(bid(place, 40, 1, ts_ns=ts) for place, ts in enumerate((5, 5, 7, 6, 9))))
+    events = batch(*(bid(index, 40, 1, ts_ns=ts) for index, ts in enumerate((5, 5, 7, 6, 9))))
     for until_ns, after in ((4, 0), (5, 2), (6, 2), (7, 4), (8, 4), (9, 5), (2**63 - 1, 5)):
         book = book_class()
         assert advance(book, events, until_ns=until_ns)[0] == after == len(book)
@@ -313,8 +313,8 @@ def test_a_passed_fill_of_the_watched_owner_is_marked_if_it_differs(book_class):
     events = batch(ask(1, 50, 5, owner=9), bid(2, 50, 2), fill(1, 2, 50), bid(3, 50, 1))
     differs = np.zeros(4, np.uint8)
     book, fills = book_class(), np.zeros(2, FILL)
-    found = book.advance(events, fills, differs=differs, watch=9, passes=True)
-    assert found == (4, 2, 0, True)
+    result = book.advance(events, fills, differs=differs, watch=9, passes=True)
+    assert result == (4, 2, 0, True)
     assert differs.tolist() == [0, 0, 0, 1]
 
 

@@ -66,25 +66,25 @@ def owner(maker):
 
 def first_difference(got, expected):
     """Describe the first difference of two lists."""
-    for place, (one, other) in enumerate(zip(got, expected, strict=False)):
+    for index, (one, other) in enumerate(zip(got, expected, strict=False)):
         if one != other:
-            return f"at {place}: {one} and not {other}"
+            return f"at {index}: {one} and not {other}"
     return f"{len(got)} of them and not {len(expected)}"
 
 
-def compare(book, model, rows, lot_wei, where):
+def compare(book, model, rows, lot_wei, context):
     """Run one batch through both."""
     status = np.full(len(rows) + 3, 77, np.uint8)
     fills = fills_of(book.run(np.array(rows, EVENT), status=status))
     expected_status, expected_fills = model.run(rows)
     got_status, got_live, expected_live = status.tolist(), live(book, lot_wei), model.queue()
-    assert got_status[len(rows) :] == [77] * 3, f"{where}: status written behind its end"
+    assert got_status[len(rows) :] == [77] * 3, f"{context}: status written behind its end"
     for name, got, expected in (
         ("status", got_status[: len(rows)], expected_status),
         ("fills", fills, expected_fills),
         ("live orders", got_live, expected_live),
     ):
-        assert got == expected, f"{where}: {name} differ {first_difference(got, expected)}"
+        assert got == expected, f"{context}: {name} differ {first_difference(got, expected)}"
     book.check()
     return expected_status
 
@@ -99,8 +99,8 @@ def fuzz(book_class, seed, events, *, ids=40, hostile=0.02):
     done = 0
     while done < events:
         rows = dirty_rows(rng, rng.choice((0, 1, 7, 100, 500)), ids, hostile)
-        where = f"seed {seed}, batch after {done} events, lot {lot_wei}"
-        for status in compare(book, model, rows, lot_wei, where):
+        context = f"seed {seed}, batch after {done} events, lot {lot_wei}"
+        for status in compare(book, model, rows, lot_wei, context):
             counts[status] += 1
         done += len(rows)
     return counts

@@ -99,10 +99,10 @@ class Flow:
 
     def weighted(self, weights):
         """Draw a key of a dict, weighted by its value."""
-        place = self.rng.randrange(sum(weights.values()))
+        draw = self.rng.randrange(sum(weights.values()))
         for key, weight in weights.items():
-            place -= weight
-            if place < 0:
+            draw -= weight
+            if draw < 0:
                 return key
         raise AssertionError("the weights are positive")
 
@@ -117,8 +117,8 @@ class Flow:
     def market(self):
         """Draw a market, preferably an open one."""
         markets = self.matcher.markets or list(self.world.markets)
-        found = self.rng.choice(markets)
-        return found if found.mode is Mode.OPEN or self.odd() else self.rng.choice(markets)
+        chosen = self.rng.choice(markets)
+        return chosen if chosen.mode is Mode.OPEN or self.odd() else self.rng.choice(markets)
 
     def maker(self):
         """Draw a maker."""
@@ -166,16 +166,16 @@ class Flow:
         for _ in range(6):
             if not self.ids:
                 return None
-            place = self.rng.randrange(len(self.ids))
+            index = self.rng.randrange(len(self.ids))
             try:
-                record = self.matcher.order(self.ids[place])
+                record = self.matcher.order(self.ids[index])
             except RejectedError:
                 record = None
             if record is not None and (record.status in OPEN_STATUS or self.odd()):
                 return record
             # One drawn this moment may be for a command that is still to come.
             if record is not None or self.chance(0.5):
-                self.ids[place] = self.ids[-1]
+                self.ids[index] = self.ids[-1]
                 self.ids.pop()
         return None
 
@@ -223,9 +223,9 @@ class Flow:
         """Draw a submission, sometimes an earlier one under another id."""
         rng = self.rng
         if self.sent and self.odd():
-            again = rng.choice(self.sent)
-            order = msgspec.structs.replace(again.order, id=self.new_id())
-            return msgspec.structs.replace(again, order=order, now_ms=self.now_ms)
+            earlier = rng.choice(self.sent)
+            order = msgspec.structs.replace(earlier.order, id=self.new_id())
+            return msgspec.structs.replace(earlier, order=order, now_ms=self.now_ms)
         market = self.market()
         order = self.order(market)
         self.count += 1
@@ -251,8 +251,8 @@ class Flow:
     def cancel_all(self):
         """Draw a ``CancelAll``."""
         maker = self.rng.choice((None, self.maker(), self.maker()))
-        where = self.rng.choice((None, self.market().id))
-        return CancelAll(maker=maker, market=where, now_ms=self.now_ms)
+        market_id = self.rng.choice((None, self.market().id))
+        return CancelAll(maker=maker, market=market_id, now_ms=self.now_ms)
 
     def reduce(self):
         """Draw a reduction."""
@@ -341,9 +341,9 @@ class Flow:
 
     def set_mode(self):
         """Draw a mode, mostly the open one, for any market."""
-        where = self.rng.choice(self.matcher.markets or list(self.world.markets)).id
+        market_id = self.rng.choice(self.matcher.markets or list(self.world.markets)).id
         mode = self.weighted(MODES)
-        return SetMode(market=where, mode=mode, now_ms=self.now_ms)
+        return SetMode(market=market_id, mode=mode, now_ms=self.now_ms)
 
     def set_limits(self):
         """Draw limits."""
@@ -367,26 +367,26 @@ class Flow:
     def waiting(self):
         """Draw a market, preferably with pending trades, and some of their numbers."""
         markets = [m for m in self.matcher.markets if m.settles] or [self.market()]
-        where = self.rng.choice(markets).id
+        market_id = self.rng.choice(markets).id
         try:
-            seqs = self.matcher.unsettled(where)
+            seqs = self.matcher.unsettled(market_id)
         except RejectedError:
             seqs = []
         odd = [self.rng.randint(0, 99)] if self.odd() else []
-        if self.matcher.market(where).complementary and self.chance(0.7):
-            return where, seqs + odd  # halves must come together
-        return where, [s for s in seqs if self.chance(0.5)] + odd
+        if self.matcher.market(market_id).complementary and self.chance(0.7):
+            return market_id, seqs + odd  # halves must come together
+        return market_id, [s for s in seqs if self.chance(0.5)] + odd
 
     def settled(self):
         """Draw a settlement of some trades."""
-        where, seqs = self.waiting()
-        return Settled(market=where, trades=tuple(seqs), now_ms=self.now_ms)
+        market_id, seqs = self.waiting()
+        return Settled(market=market_id, trades=tuple(seqs), now_ms=self.now_ms)
 
     def settle_failed(self):
         """Draw the failure of a settlement."""
-        where, seqs = self.waiting()
+        market_id, seqs = self.waiting()
         return SettleFailed(
-            market=where,
+            market=market_id,
             trade=seqs[0] if seqs else 0,
             wallet=self.rng.choice((None, self.wallet())),
             now_ms=self.now_ms,

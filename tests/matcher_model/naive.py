@@ -72,8 +72,8 @@ class Naive:
         self.reject_if(o.id in self.orders, "DUPLICATE_ORDER")
         self.reject_if(self.modes[c.market] is not Mode.OPEN, "MARKET_NOT_OPEN")
         self.reject_if(o.nonce < self.nonces.get(o.maker, 0), "NONCE_TOO_LOW")
-        mine = [r for r in self.resting if (r["maker"], r["market"]) == (o.maker, c.market)]
-        self.reject_if(rests and len(mine) >= self.orders_max, "TOO_MANY_ORDERS")
+        own_orders = [r for r in self.resting if (r["maker"], r["market"]) == (o.maker, c.market)]
+        self.reject_if(rests and len(own_orders) >= self.orders_max, "TOO_MANY_ORDERS")
         self.reject_uncovered(order, o.size, o.price)
         policy = market.self_trade if o.self_trade is None else o.self_trade
         steps, *ends = self.plan(order, o.price, o.size, policy)
@@ -202,7 +202,7 @@ class Naive:
         waiting = [leg for legs in self.pending.values() for leg in legs]
         return (
             self.balances.get(key, 0),
-            sum(amount for whose, amount in held if whose == key),
+            sum(amount for owner, amount in held if owner == key),
             sum(amount for asset, payer, _, amount, _ in waiting if (payer, asset) == key),
         )
 
@@ -220,8 +220,8 @@ class Naive:
         self.reject_if(order is None or c.market not in ("", order["market"]), "UNKNOWN_ORDER")
         self.reject_if(c.maker is not None and c.maker != order["maker"], "NOT_THE_MAKER")
         self.reject_if(order not in self.resting, "ORDER_NOT_OPEN")
-        asked = c.maker is not None or mode_max is Mode.OPEN
-        self.reject_if(asked and self.modes[order["market"]] > mode_max, "MARKET_NOT_OPEN")
+        checks_mode = c.maker is not None or mode_max is Mode.OPEN
+        self.reject_if(checks_mode and self.modes[order["market"]] > mode_max, "MARKET_NOT_OPEN")
         return order
 
     def cancel(self, c):
@@ -233,8 +233,8 @@ class Naive:
         closed = [m for m in self.modes if c.maker is not None and self.modes[m] > Mode.CANCEL_ONLY]
         self.reject_if(c.market in closed, "MARKET_NOT_OPEN")
         here = [r for r in self.accepted() if c.market in (None, r["market"])]
-        mine = [r for r in here if c.maker in (None, r["maker"]) and r["market"] not in closed]
-        self.remove_all(mine, "admin" if c.maker is None else "cancelled")
+        cancelled = [r for r in here if c.maker in (None, r["maker"]) and r["market"] not in closed]
+        self.remove_all(cancelled, "admin" if c.maker is None else "cancelled")
 
     def reduce(self, c):
         self.reject_bad_lot(c)
@@ -272,8 +272,8 @@ class Naive:
     def setnonce(self, c):
         self.reject_if(c.nonce <= self.nonces.get(c.maker, 0), "NONCE_TOO_LOW")
         self.nonces[c.maker] = c.nonce
-        mine = [r for r in self.accepted() if r["maker"] == c.maker and r["nonce"] < c.nonce]
-        self.remove_all(mine, "nonce")
+        cancelled = [r for r in self.accepted() if r["maker"] == c.maker and r["nonce"] < c.nonce]
+        self.remove_all(cancelled, "nonce")
 
     def accepted(self):
         """Return resting orders in the order of acceptance, which a replacement does not change."""
@@ -304,9 +304,9 @@ class Naive:
         self.modes[c.market] = c.mode
         if c.mode is Mode.RESOLVED:
             no = self.markets[c.market].no
-            mine = [r for r in self.resting if r["market"] == c.market]
-            mine.sort(key=lambda r: self.place(r, no))
-            self.remove_all(mine, "market")
+            resting = [r for r in self.resting if r["market"] == c.market]
+            resting.sort(key=lambda r: self.place(r, no))
+            self.remove_all(resting, "market")
 
     def place(self, r, no):
         """Return the sort key of an order of a resolved market."""

@@ -52,8 +52,8 @@ def _spoiled_once(rng, command):
         if not isinstance(command.commands, tuple) or command.commands in ((), (0,)):
             return command
         inner = list(command.commands)
-        place = rng.randrange(len(inner))
-        inner[place] = spoiled(rng, inner[place])
+        index = rng.randrange(len(inner))
+        inner[index] = spoiled(rng, inner[index])
         return msgspec.structs.replace(command, commands=tuple(inner))
     part = PARTS.get(type(command))
     if part and isinstance(getattr(command, part), msgspec.Struct) and rng.random() < 0.8:

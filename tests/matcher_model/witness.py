@@ -53,8 +53,8 @@ class Life:
         if self.order.side is Side.SELL:
             whole = self.order.size * self.order.price // 100 if signed is None else signed
             filled = filled * whole // self.order.size
-        found = (record.status, record.filled, record.filled_collateral, record.removal)
-        assert found == (self.status, self.filled, self.paid, self.removal)
+        actual = (record.status, record.filled, record.filled_collateral, record.removal)
+        assert actual == (self.status, self.filled, self.paid, self.removal)
         assert record.remaining == (self.left if self.resting else 0)
         assert (record.order, record.market) == (self.order, self.market)
         assert (record.size, record.price) == (self.size, self.price)
@@ -206,8 +206,8 @@ class Witness:
         assert {"buyer": event.buyer_fee, "seller": event.seller_fee} == fees
         if market.funds is Funds.ACCOUNTS:
             paid = (market.collateral, buyer.pays, seller.pays, event.size * event.price // 100)
-            given = (event.token, event.seller, event.buyer, event.size)
-            legs = ((*paid, event.seller_fee), (*given, event.buyer_fee))
+            transfer = (event.token, event.seller, event.buyer, event.size)
+            legs = ((*paid, event.seller_fee), (*transfer, event.buyer_fee))
             if market.settles:
                 self.pending[event.market][event.seq] = legs
             else:
@@ -334,10 +334,10 @@ class Witness:
         for side, levels in ((Side.BUY, depth.bids), (Side.SELL, depth.asks)):
             sizes = {}
             for life in self.lives.values():
-                where, price = (life.market, life.order.token, life.order.side), life.price
+                book_side, price = (life.market, life.order.token, life.order.side), life.price
                 if self.markets[market].complementary and life.order.token != token:
-                    where, price = (life.market, token, Side(1 - life.order.side)), 100 - price
-                if life.resting and where == (market, token, side):
+                    book_side, price = (life.market, token, Side(1 - life.order.side)), 100 - price
+                if life.resting and book_side == (market, token, side):
                     sizes.setdefault(price, []).append(life.left)
             prices = sorted(sizes, reverse=side is Side.BUY)
             assert levels == tuple(Level(p, sum(sizes[p]), len(sizes[p])) for p in prices)
@@ -372,8 +372,8 @@ class Witness:
             for asset, payer, _, amount, _ in (leg for leg in legs if leg[1] is not None):
                 unsettled[payer, asset] = unsettled.get((payer, asset), 0) + amount
         books = (self.balances, reserved, unsettled)
-        found = matcher.balances()
-        for key in {*found, *self.balances, *reserved, *unsettled}:
+        balances = matcher.balances()
+        for key in {*balances, *self.balances, *reserved, *unsettled}:
             expected = tuple(book.get(key, 0) for book in books)
             account = matcher.balance(*key)
             assert (account.balance, account.reserved, account.unsettled) == expected, key

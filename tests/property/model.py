@@ -49,9 +49,9 @@ class Model:
 
     def queue(self, side):
         """List one side: best price first, oldest first."""
-        mine = [entry for entry in self.resting.values() if entry.side is side]
+        entries = [entry for entry in self.resting.values() if entry.side is side]
         # A dict keeps the order of arrival, and sorting is stable.
-        return sorted(mine, key=lambda x: x.price, reverse=side is Side.BUY)
+        return sorted(entries, key=lambda x: x.price, reverse=side is Side.BUY)
 
     def orders(self):
         """List all orders as ``Book.orders`` does."""

@@ -129,8 +129,8 @@ def check_books(matcher, bank):
     for name, ledger in bank.books.items():
         assert matcher.seq(name) == ledger.seq
         records = matcher.open_orders(market=name)
-        shown = {x.order.id: (x.order.side, x.price, x.remaining) for x in records}
-        assert shown == ledger.resting
+        resting = {x.order.id: (x.order.side, x.price, x.remaining) for x in records}
+        assert resting == ledger.resting
 
 
 def check_reserves(matcher, bank):

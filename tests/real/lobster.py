@@ -34,11 +34,11 @@ def read_books():
 def read_places():
     """Return for each line of the book file the line of the message before it."""
     lines = data_file(DEEP).read_text().splitlines()
-    found, start = [], 0
+    rows, start = [], 0
     for line in data_file(PAIR.format("message")).read_text().splitlines():
         start = lines.index(line, start) + 1
-        found.append(start)
-    return found
+        rows.append(start)
+    return rows
 
 
 def read_executions():

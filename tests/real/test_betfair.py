@@ -58,8 +58,8 @@ def test_orders_add_up_to_the_levels_after_every_line(events):
     lines = list(read_lines())
     right = 0
     sums = follow_levels([line for line, _, _ in lines], events)
-    for found, (_, levels, _) in zip(sums, lines, strict=True):
-        right += found == levels
+    for totals, (_, levels, _) in zip(sums, lines, strict=True):
+        right += totals == levels
     assert right == len(lines) == 11_357
 
 
@@ -69,11 +69,11 @@ def test_fills_and_records_add_up_to_the_traded_volume(events):
     for _, _, traded in read_lines():
         for key, volume in traded.items():
             most[key] = max(most.get(key, 0), volume)
-    found = {}
+    volumes = {}
     trades = events[np.isin(events["kind"], (Kind.FILL, Kind.TRADE))]
     for instrument, price, size in trades[["instrument", "price", "size"]].tolist():
-        found[instrument, price] = found.get((instrument, price), 0) + size
-    assert found == {key: volume for key, volume in most.items() if volume}
+        volumes[instrument, price] = volumes.get((instrument, price), 0) + size
+    assert volumes == {key: volume for key, volume in most.items() if volume}
 
 
 @pytest.mark.parametrize("rule", ["tail", "pro-rata", "head"])

@@ -39,8 +39,8 @@ def test_piece_length_does_not_change_fills(book_class, golden, length):
         each.seed(golden.seed)
     fills = whole.run(golden.events)
     starts = range(0, len(golden.events), length)
-    found = [book.run(golden.events[start : start + length]) for start in starts]
-    assert np.array_equal(columns(np.concatenate(found))[:, 1:], columns(fills)[:, 1:])
+    results = [book.run(golden.events[start : start + length]) for start in starts]
+    assert np.array_equal(columns(np.concatenate(results))[:, 1:], columns(fills)[:, 1:])
     assert book.state_hash() == whole.state_hash()
 
 

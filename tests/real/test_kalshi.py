@@ -48,10 +48,10 @@ def test_crossed_line_is_the_only_problem(stream, events):
 def test_orders_are_at_the_best_prices_after_every_line(events):
     lines = list(read_lines())
     right = 0
-    for found, (_, levels) in zip(
+    for best, (_, levels) in zip(
         follow_levels([line for line, _ in lines], events), lines, strict=True
     ):
-        right += found == levels
+        right += best == levels
     assert right == len(lines) == 61_165
 
 

@@ -72,12 +72,12 @@ def test_ten_best_levels_match_on_every_line(book_class, stream, events):
 def test_best_prices_match_the_records(book_class, stream, events):
     book = book_class(lo=stream.lo, hi=stream.hi)
     start, records = 0, np.flatnonzero(events["kind"] == Kind.BBO)
-    for place in records.tolist():
-        book.run(events[start:place])
-        start = place
+    for record in records.tolist():
+        book.run(events[start:record])
+        start = record
         depth = book.depth(1)
-        best = (depth.asks if events["side"][place] else depth.bids)[0]
-        assert (best.price, best.size) == (events["price"][place], events["size"][place])
+        best = (depth.asks if events["side"][record] else depth.bids)[0]
+        assert (best.price, best.size) == (events["price"][record], events["size"][record])
     assert len(records) == 451
 
 

@@ -101,6 +101,6 @@ def test_faulty_book_is_detected(golden, mutant, expected):
 
     A faulty book soon rejects commands; its later state depends on the handling of rejections.
     """
-    found = reproduced(mutant, golden)
-    assert found < 2_914
-    assert found == pytest.approx(expected, rel=0.25)
+    result = reproduced(mutant, golden)
+    assert result < 2_914
+    assert result == pytest.approx(expected, rel=0.25)

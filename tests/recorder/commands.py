@@ -111,8 +111,8 @@ class Commands:
         else:
             return {"order_id": order_id, "maker": None}
         maker = self.rng.choice(MAKERS if self.odd() else (record.order.maker, None))
-        where = self.rng.choice(("", record.market))
-        return {"order_id": order_id, "market": where, "maker": maker}
+        market_id = self.rng.choice(("", record.market))
+        return {"order_id": order_id, "market": market_id, "maker": maker}
 
     def size_of(self, order_id: str | int) -> tuple[int, int]:
         """Return the lot and the remaining lots of an order."""

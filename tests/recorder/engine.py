@@ -289,10 +289,10 @@ def record_journal(records: Records) -> None:
         if not number % 500:
             frames.append(recorder.frame())
     frames.append(recorder.frame())
-    found = clob.journal.verify(frames)
-    counts = {"frames": found.frames, "commands": found.commands, "last": found.last_seq}
-    records.put("journal.events", found.event_hash, **counts)
-    records.put("journal.state", found.state_hash)
+    summary = clob.journal.verify(frames)
+    counts = {"frames": summary.frames, "commands": summary.commands, "last": summary.last_seq}
+    records.put("journal.events", summary.event_hash, **counts)
+    records.put("journal.state", summary.state_hash)
     records.put("journal.frames", b"".join(frames), bytes=sum(map(len, frames)))
 
 

@@ -148,14 +148,14 @@ def reject_others(session: Session, final_id: str) -> None:
     ask("DELETE", BATCH, {"orders": []})
     carol = {"maker": ADDRESSES[CAROL]}
     late = SignedCancel(order_id=resting, timestamp_ms=LONG_AGO_S, **carol)
-    wishes = {
+    bodies = {
         f"{ORDERS}/nonce": SignedSetNonce(nonce=0, **carol),
         f"{ORDERS}/delegates": SignedSetDelegate(
             delegate=ADDRESSES[ALICE], allowed=True, nonce=0, **carol
         ),
     }
     ask("DELETE", f"{ORDERS}/{resting}", sign(late, domain, KEYS[CAROL]).to_json())
-    for path, wish in wishes.items():
+    for path, wish in bodies.items():
         good = sign(wish, domain, KEYS[CAROL]).to_json()
         for body in (good, sign(wish, domain, KEYS[BOB]).to_json(), good | {"nonce": "x"}, {}):
             ask("POST", path, body)

@@ -78,9 +78,9 @@ class Names:
         text = ID.sub(lambda match: self.name(match.group()), text.replace(self.host, "<host>"))
         return NUMBER.sub(lambda m: "<time>" if is_now(int(m.group())) else m.group(), text)
 
-    def name(self, found: str) -> str:
+    def name(self, original: str) -> str:
         """Name an id by its kind and the order of its appearance."""
-        return self.known.setdefault(found, f"{found.split('_')[0]}#{len(self.known) + 1}")
+        return self.known.setdefault(original, f"{original.split('_')[0]}#{len(self.known) + 1}")
 
 
 def is_now(number: int) -> bool:
@@ -304,9 +304,14 @@ def trade(session: Session) -> list[dict[str, Any]]:
         session.gasless(CAROL, SELL, 80, 2, token=102),
     ]
     ask("POST", f"{ORDERS}/batch", {"orders": mixed})
-    for who, side, price in ((ALICE, BUY, 40), (BOB, BUY, 65), (ALICE, SELL, 30), (BOB, SELL, 60)):
-        token = 202 if who == BOB else 201
-        place(who, side, price, 8, market="pair", token=token)
+    for maker, side, price in (
+        (ALICE, BUY, 40),
+        (BOB, BUY, 65),
+        (ALICE, SELL, 30),
+        (BOB, SELL, 60),
+    ):
+        token = 202 if maker == BOB else 201
+        place(maker, side, price, 8, market="pair", token=token)
         place(CAROL, Side(1 - side), price, 3, market="pair", token=token)
     place(ALICE, BUY, 33, 2, market="auto")
     place(BOB, SELL, 33, 1, market="auto", token=302, timeInForce="GTC")
@@ -320,10 +325,10 @@ def change(session: Session, rested: list[dict[str, Any]]) -> None:
     bob, carol = ({"maker": address} for address in ADDRESSES[1:])
     now_ms = time.time_ns() // 10**6
     ask("DELETE", f"{ORDERS}/{ids[3]}?maker={ADDRESSES[BOB]}")
-    wishes = [{"orderId": ids[4], **bob}, {"orderId": ids[4], **bob}, {"orderId": ids[5], **carol}]
-    ask("DELETE", f"{ORDERS}/batch", {"orders": wishes})
-    wish = SignedCancel(order_id=ids[5], maker=ADDRESSES[ALICE], timestamp_ms=now_ms)
-    ask("DELETE", f"{ORDERS}/{ids[5]}", sign(wish, session.domain, KEYS[ALICE]).to_json())
+    cancels = [{"orderId": ids[4], **bob}, {"orderId": ids[4], **bob}, {"orderId": ids[5], **carol}]
+    ask("DELETE", f"{ORDERS}/batch", {"orders": cancels})
+    cancel = SignedCancel(order_id=ids[5], maker=ADDRESSES[ALICE], timestamp_ms=now_ms)
+    ask("DELETE", f"{ORDERS}/{ids[5]}", sign(cancel, session.domain, KEYS[ALICE]).to_json())
     delegate = SignedSetDelegate(
         maker=ADDRESSES[BOB], delegate=ADDRESSES[CAROL], allowed=True, nonce=1
     )

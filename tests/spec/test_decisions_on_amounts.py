@@ -80,12 +80,12 @@ def test_decision_02_filled_amount_is_tokens_for_a_buy_and_rounded_down_for_a_se
     """BUY: filled tokens. SELL: floor(filledTokens * takerAmount / makerAmount), and exactly
     takerAmount when complete."""
     matcher.apply(sell("s", 33, 7, collateral=5))
-    seen = []
+    amounts = []
     for number in range(7):
         matcher.apply(buy(number, 33, 1))
-        seen.append(matcher.order("s").filled_amount)
+        amounts.append(matcher.order("s").filled_amount)
         assert matcher.order(number).filled_amount == 1
-    assert seen == [0, 1, 2, 2, 3, 4, 5]
+    assert amounts == [0, 1, 2, 2, 3, 4, 5]
 
 
 def test_decision_02_filled_amount_never_falls(matcher):

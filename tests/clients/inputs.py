@@ -1,4 +1,4 @@
-"""Shared by the tests of clients: random orders in the form clients take, and jobs for node."""
+"""Random orders in the input format of clients, and jobs for the JavaScript programs."""
 
 import random  # noqa: TID251 - seeded, and outside the engine
 
@@ -12,9 +12,9 @@ POLYMARKET = Domain("Polymarket CTF Exchange", "1", 31337, EXCHANGE)
 """Domain of unmodified clients, configured with our chain and contract."""
 
 AMOY = Domain("Polymarket CTF Exchange", "1", 80002, EXCHANGE)
-"""The same for clients that support only two chains."""
+"""Domain of unmodified clients that support only two chains."""
 
-PLACES = {"as shipped": POLYMARKET, "with our name": DOMAIN}
+DOMAINS = {"as shipped": POLYMARKET, "with our name": DOMAIN}
 """Domains under which a client signs for our exchange."""
 
 ADDRESSES = {key: address_of(key) for key in KEYS}
@@ -23,8 +23,8 @@ COUNTS = pytest.mark.parametrize("count", [60, pytest.param(600, marks=pytest.ma
 """Numbers of orders sent to node."""
 
 
-def data(seed, count, *, salt_bits=256):
-    """Draw input of order builders: a key, an order of its owner as texts, and the meaning."""
+def builder_inputs(seed, count, *, salt_bits=256):
+    """Draw inputs of order builders: key, order fields as strings, and (side, price, size)."""
     rng = random.Random(seed)
 
     def wide(bits=256):
@@ -53,10 +53,10 @@ def data(seed, count, *, salt_bits=256):
 
 
 def user_orders(seed, count, kind, tick="0.01"):
-    """Draw input of clients: ``(side, size, price)`` in doubles, and the intended price in cents.
+    """Draw inputs of clients: side, size and price as floats, and the intended price in cents.
 
-    The size of a market buy is in dollars, all others are in tokens. One dollar is the minimum of
-    the exchange; below it the price is lost in the client's rounding.
+    The size of a market buy is in dollars, others are in tokens. A market buy is at least one
+    dollar, since the client's rounding changes the price of smaller ones.
     """
     rng = random.Random(seed)
     step = {"0.1": 10}.get(tick, 1)
@@ -90,15 +90,15 @@ def random_message(rng, maker):
             return random_order(rng, maker)
 
 
-def accepted(order, domain):
-    """Check that both profiles accept an order; type 1 is a proxy wallet in the second."""
+def assert_valid(order, domain):
+    """Verify an order under both profiles; in the second, type 1 means a proxy wallet."""
     verify(order, domain)
     verify(order, domain, profile="ctf", proxies=lambda maker, signer, _: maker == signer)
 
 
-def build_jobs(client, place, drawn, kind="build"):
-    """Return the jobs by which a JavaScript builder makes the orders of :func:`data`."""
-    domain = PLACES[place]
+def build_jobs(client, domain_name, inputs, kind="build"):
+    """Return the jobs that build the orders of :func:`builder_inputs` in JavaScript."""
+    domain = DOMAINS[domain_name]
     job = {"kind": kind, "client": client, "domain": domain.to_json()}
     job["shipped"] = domain is POLYMARKET
-    return [job | {"key": key, "order": order} for key, order, _ in drawn]
+    return [job | {"key": key, "order": order} for key, order, _ in inputs]
