@@ -3,7 +3,6 @@
 Not imported by ``import clob``.
 """
 
-from clob.signing.amounts import PriceSize, amounts_of, price_and_size
 from clob.signing.domain import Domain
 from clob.signing.errors import (
     InvalidAddressError,
@@ -19,12 +18,19 @@ from clob.signing.errors import (
 from clob.signing.explain import KNOWN_DOMAINS, Explanation, explain
 from clob.signing.fields import salt_number
 from clob.signing.messages import SignedCancel, SignedSetDelegate, SignedSetNonce
-from clob.signing.order import ORDER, ZERO_ADDRESS, SignedOrder
+from clob.signing.order import (
+    ORDER,
+    ZERO_ADDRESS,
+    PriceSize,
+    SignedOrder,
+    amounts_of,
+    price_and_size,
+    to_order,
+)
 from clob.signing.profiles import Profile
 from clob.signing.schema import Field, Schema, Written
 from clob.signing.secp import BACKEND, keccak256
 from clob.signing.signed_struct import Signed
-from clob.signing.to_order import to_order
 from clob.signing.verify import (
     order_hash,
     personal_hash,
