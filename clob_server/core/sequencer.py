@@ -168,15 +168,17 @@ class Committed(msgspec.Struct, frozen=True):
         return self.command.now_ms
 
 
-def trades_in(batch: Sequence[Committed]) -> Iterator[tuple[int, Trade, int]]:
-    """Yield the trades of a batch: number in all markets, trade, time in Unix milliseconds."""
+def trades_in(batch: Sequence[Committed]) -> list[tuple[int, Trade, int]]:
+    """Return the trades of a batch: number in all markets, trade, time in Unix milliseconds."""
+    trades = []
     for done in batch:
         if not isinstance(done.outcome, RejectedError):
             number = done.num_trades
             for event in done.outcome:
                 if isinstance(event, Trade):
                     number += 1
-                    yield number, event, done.command.now_ms
+                    trades.append((number, event, done.command.now_ms))
+    return trades
 
 
 def accepted_orders(command: AnyCommand, events: Sequence[Event | Rejected]) -> Iterator[Submit]:

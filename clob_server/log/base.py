@@ -75,17 +75,10 @@ class Log(ABC):
     """
 
     def __init__(self) -> None:
-        self._origin = self._tail = Tail()
-
-    @property
-    def origin(self) -> Tail:
+        self.origin: Tail = Tail()
         """End of the dropped frames, where the log begins."""
-        return self._origin
-
-    @property
-    def tail(self) -> Tail:
+        self.tail: Tail = Tail()
         """End of the log."""
-        return self._tail
 
     def append(
         self,
@@ -112,7 +105,7 @@ class Log(ABC):
             LogFailedError: the commit failed; the log accepts no more frames.
             ValueError: no commands, or a command or hash is invalid.
         """
-        end = self._tail
+        end = self.tail
         if after != end.seq:
             raise FencedError(f"the log ends with command {end.seq}, not {after}")
         if not commands:
@@ -122,7 +115,7 @@ class Log(ABC):
         )
         tail = Tail(after + len(commands), frame_hash(frame))
         self._store(frame, after + 1, tail)
-        self._tail = tail
+        self.tail = tail
         return tail.seq
 
     def tidy(self) -> None:  # noqa: B027 - nothing to do by default
@@ -173,10 +166,10 @@ class Log(ABC):
         if up_to > covered:
             raise ValueError(f"the newest snapshot covers commands up to {covered}, not {up_to}")
         last = self._before(up_to + 1)
-        if last.seq <= self._origin.seq:
+        if last.seq <= self.origin.seq:
             return 0
         count = self._delete(last)
-        self._origin = last
+        self.origin = last
         return count
 
     def close(self) -> None:  # noqa: B027 - nothing to do by default
@@ -184,11 +177,13 @@ class Log(ABC):
 
     def _check_readable(self, after: int | None = None) -> None:
         """Raise if the log failed, or the frames after a command were dropped."""
-        if after is not None and after < self._origin.seq:
-            raise LogDamagedError(
-                f"commands up to {self._origin.seq} were dropped; "
-                f"cannot read from command {after + 1}"
-            )
+        if after is not None and after < self.origin.seq:
+            raise self._dropped(after)
+
+    def _dropped(self, after: int) -> LogDamagedError:
+        """Return the error of reading frames that were dropped."""
+        dropped = f"commands up to {self.origin.seq} were dropped"
+        return LogDamagedError(f"{dropped}; cannot read from command {after + 1}")
 
     def _has(self, snapshot: Snapshot) -> bool:
         """Return whether a frame of this log ends at the snapshot."""
@@ -235,7 +230,7 @@ class MemoryLog(Log):
     def _before(self, seq: int) -> Tail:
         count = bisect_left(self._ends, seq)
         if not count:
-            return self._origin
+            return self.origin
         return Tail(self._ends[count - 1], frame_hash(self._frames[count - 1]))
 
     def _walk(self, before: Tail) -> Iterator[Frame]:

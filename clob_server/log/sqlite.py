@@ -141,7 +141,7 @@ class SqliteLog(Log):
         self._db.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 0)
         self._row("COMMIT")
         self._checkpoint("TRUNCATE")
-        self._files.replace(files.TIP, files.encode_tip(self._tail))
+        self._files.replace(files.TIP, files.encode_tip(self.tail))
         for name in self._files.names():
             if name.endswith(NEW_SUFFIX):
                 self._files.remove(name)
@@ -152,30 +152,30 @@ class SqliteLog(Log):
         origin = self._row("SELECT seq, chain_hash FROM origin") or ()
         if tuple(map(type, origin)) != (int, bytes):
             raise self._damaged(f"{DATABASE} has no valid origin")
-        self._origin = self._tail = Tail(*origin)
+        self.origin = self.tail = Tail(*origin)
         data = self._files.read(files.TIP)
         tip = None if data is None else files.decode_tip(data)
-        found = tip is not None and (tip == self._tail or tip.seq < self._tail.seq)
-        for frame in self._walk(self._origin):
-            self._tail = Tail(frame.first_seq + frame.count - 1, frame.chain_hash)
-            found = found or self._tail == tip
+        found = tip is not None and (tip == self.tail or tip.seq < self.tail.seq)
+        for frame in self._walk(self.origin):
+            self.tail = Tail(frame.first_seq + frame.count - 1, frame.chain_hash)
+            found = found or self.tail == tip
         if not accept_tail:
             self._check_tip(tip, found)
         for name in files.snapshot_names(self._files):
-            if name > files.snapshot_name(self._tail.seq):
+            if name > files.snapshot_name(self.tail.seq):
                 if not accept_tail:
                     raise self._damaged(
-                        f"it ends with command {self._tail.seq}, but there is {name}"
+                        f"it ends with command {self.tail.seq}, but there is {name}"
                     )
                 self._files.remove(name)
 
     def _check_tip(self, tip: Tail | None, found: bool) -> None:
         """Raise if the log ends before the tip."""
-        if tip is None and self._tail.seq:
+        if tip is None and self.tail.seq:
             raise self._damaged("the tip file, the record of its end, is missing or damaged")
         if tip is not None and not found:
             raise self._damaged(
-                f"it ends with command {self._tail.seq}, but the tip file records a frame up to "
+                f"it ends with command {self.tail.seq}, but the tip file records a frame up to "
                 f"command {tip.seq} with chain hash {tip.chain_hash.hex()}"
             )
 
@@ -198,7 +198,7 @@ class SqliteLog(Log):
         commit from the write-ahead log. Otherwise the next process could find it complete in the
         page cache, although it is not on the disk, and treat it as committed.
         """
-        self._check_readable()
+        self._check_failed()
         self._failed = True  # reset at the end
         try:
             yield
@@ -208,11 +208,14 @@ class SqliteLog(Log):
             raise LogFailedError(f"{action}: {error}") from error
         self._failed = False
 
-    def _check_readable(self, after: int | None = None) -> None:
+    def _check_failed(self) -> None:
         if self._failed:
             raise LogFailedError(
                 "a commit failed before; restart the process to read the durable part"
             )
+
+    def _check_readable(self, after: int | None = None) -> None:
+        self._check_failed()
         super()._check_readable(after)
 
     def _after_commit(self, _db: Any, _name: str, pages: int) -> int:
@@ -276,7 +279,9 @@ class SqliteLog(Log):
         Raises:
             LogDamagedError: the next frame was dropped, or SQLite cannot read it.
         """
-        self._check_readable(after)
+        self._check_failed()
+        if after < self.origin.seq:
+            raise self._dropped(after)
         frames: list[tuple[int, bytes]] = []
         try:
             for first, frame in self._db.execute(_PAGE, (after,)):
@@ -289,11 +294,11 @@ class SqliteLog(Log):
         return frames
 
     def _before(self, seq: int) -> Tail:
-        if seq > self._tail.seq:
-            return self._tail
+        if seq > self.tail.seq:
+            return self.tail
         (first,) = self._row("SELECT max(first) FROM frames WHERE first<=?", seq)
         row = self._row("SELECT frame FROM frames WHERE first<? ORDER BY first DESC LIMIT 1", first)
-        return Tail(first - 1, frame_hash(row[0])) if row else self._origin
+        return Tail(first - 1, frame_hash(row[0])) if row else self.origin
 
     def _row(self, query: str, *arguments: Any) -> Any:
         """Run a statement to its end; return the first row."""

@@ -49,9 +49,9 @@ class EarlyAcknowledgement(SqliteLog):
     @property
     def tail(self):
         if self._late is None:
-            return self._tail
+            return self.tail
         commands, after, hashes = self._late
-        frame = encode_frame(commands, after + 1, self._tail.chain_hash, **hashes)
+        frame = encode_frame(commands, after + 1, self.tail.chain_hash, **hashes)
         return Tail(after + len(commands), frame_hash(frame))
 
     def append(self, commands, after, **hashes):
