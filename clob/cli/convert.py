@@ -69,10 +69,7 @@ def _convert(stream: "Stream", files: list[Path], out: Path, events: int) -> int
 
     part = out.with_name(f"{PART}.{out.name}")
     try:
-        with (
-            quiet(),
-            progress(printable(stream.name), stream.progress, events) as show,
-        ):
+        with quiet(), progress(printable(stream.name), stream.progress, events) as show:
             done = 0
 
             def advance(chunk: "Records") -> None:

@@ -185,10 +185,7 @@ def _replay(
 
 
 def _backtest(
-    stream: "Stream",
-    arguments: argparse.Namespace,
-    trader: "type[Strategy] | None",
-    events: int,
+    stream: "Stream", arguments: argparse.Namespace, trader: "type[Strategy] | None", events: int
 ) -> "Backtest":
     from clob.replay import Latency, RateFees, backtest, no_fees  # noqa: PLC0415
 

@@ -25,13 +25,7 @@ from clob.replay.report.tags import Markup, tag, together
 
 WAITS_NS = (
     *(10**power for power in range(3, 11)),
-    *(
-        MINUTE_NS,
-        10 * MINUTE_NS,
-        HOUR_NS,
-        10 * HOUR_NS,
-        DAY_NS,
-    ),
+    *(MINUTE_NS, 10 * MINUTE_NS, HOUR_NS, 10 * HOUR_NS, DAY_NS),
 )
 """The limits of the groups of waiting times."""
 
@@ -114,10 +108,7 @@ def orders_table(result: ReportedRun, orders: OwnOrders) -> Markup:
     rows += [counts(fate, mask) for fate, mask in orders.fates().items()]
     sent = [sum(orders.rows["size"][part].tolist()) for part in parts]
     filled = [sum(orders.filled[part].tolist()) for part in parts]
-    rows += [
-        ["lots sent", *map(number, sent)],
-        ["lots filled", *map(number, filled)],
-    ]
+    rows += [["lots sent", *map(number, sent)], ["lots filled", *map(number, filled)]]
     rows.append(["share of the lots filled", *map(percent, filled, sent)])
     written = table("orders", ("Own orders", "buys", "sells", "all"), rows)
     if result.rejections:
@@ -190,15 +181,7 @@ def check_table(check: Comparison) -> Markup:
     cells = []
     for name, recorded, equal, first in rows:
         place = "none" if first is None else number(first)
-        cells.append(
-            (
-                name,
-                number(recorded),
-                number(equal),
-                percent(equal, recorded),
-                place,
-            )
-        )
+        cells.append((name, number(recorded), number(equal), percent(equal, recorded), place))
     head = ("", "recorded", "reproduced", "share", "first difference at event")
     return table("check", head, cells)
 

@@ -28,13 +28,7 @@ from clob_server.chain.operations.preconditions import (
     read_until_valid,
     token_reads,
 )
-from clob_server.chain.operations.refund import (
-    PULLS,
-    Pair,
-    pull_steps,
-    record_redeemed,
-    refunding,
-)
+from clob_server.chain.operations.refund import PULLS, Pair, pull_steps, record_redeemed, refunding
 
 
 class Redeem(Work[RedeemBody]):

@@ -17,14 +17,7 @@ from clob_server.http.admin_schemas import (
     NewKeyBody,
     OutcomeRequest,
 )
-from clob_server.http.openapi.common import (
-    COMMAND,
-    CURSOR,
-    PAGED,
-    FieldDoc,
-    RouteDoc,
-    page_size,
-)
+from clob_server.http.openapi.common import COMMAND, CURSOR, PAGED, FieldDoc, RouteDoc, page_size
 
 TAG: Final = "Operators"
 ENDING: Final = ("UNKNOWN_KEY", "KEY_INACTIVE", "RECOVERING", *COMMAND)

@@ -68,11 +68,7 @@ OPTIONS: Final = (
         optional({"type": "string", "minLength": 1, "maxLength": 64}),
         "The maker's name for the order. Repeating the order returns the first response.",
     ),
-    FieldDoc(
-        "deadlineMs",
-        optional(MILLISECONDS),
-        "Reject the order after this Unix millisecond.",
-    ),
+    FieldDoc("deadlineMs", optional(MILLISECONDS), "Reject the order after this Unix millisecond."),
 )
 """Options of an order besides its signed fields."""
 
@@ -97,11 +93,7 @@ SIGNED_ORDER: Final = record(
     ),
     FieldDoc("feeRateBps", optional(NUMBER), "Highest fee rate, 0 to 1000 basis points."),
     FieldDoc("salt", optional(NUMBER), "Makes the order unique: a number or any text."),
-    FieldDoc(
-        "nonce",
-        optional(NUMBER),
-        "The maker's nonce; rejected if below the current one.",
-    ),
+    FieldDoc("nonce", optional(NUMBER), "The maker's nonce; rejected if below the current one."),
     FieldDoc("taker", optional(ADDRESS), "The zero address (any taker) or the operator."),
     *OPTIONS,
 )
@@ -118,11 +110,7 @@ GASLESS_ORDER: Final = record(
 CANCEL: Final = (
     FieldDoc("maker", optional(ADDRESS), "The order's maker."),
     FieldDoc("timestamp", optional(NUMBER), "The signed Unix milliseconds."),
-    FieldDoc(
-        "signature",
-        optional(SIGNATURE),
-        "EIP-712 of Cancel(orderId, maker, timestamp).",
-    ),
+    FieldDoc("signature", optional(SIGNATURE), "EIP-712 of Cancel(orderId, maker, timestamp)."),
 )
 
 Example: TypeAlias = Mapping[str, str | int]
@@ -157,12 +145,7 @@ CANCELLING: Final = (
     "ORDER_NOT_OPEN", "MARKET_NOT_OPEN", *COMMAND,
 )  # fmt: skip
 EITHER_ORDER: Final = {"anyOf": [SIGNED_ORDER, GASLESS_ORDER]}
-PLACING_EITHER: Final = (
-    *SIGNED,
-    *SETTLING_SIGNED,
-    *SETTLING_UNSIGNED,
-    *PLACING,
-)
+PLACING_EITHER: Final = (*SIGNED, *SETTLING_SIGNED, *SETTLING_UNSIGNED, *PLACING)
 
 
 def orders_of(item: Schema, text: str) -> Schema:
@@ -229,8 +212,7 @@ DESCRIBED: Final = {
         results(OrderBody, ProblemBody),
         "Each cancel has its own result, in order: the order or a problem.",
         body=orders_of(
-            record(FieldDoc("orderId", TEXT, "The order.", True), *CANCEL),
-            "Orders to cancel.",
+            record(FieldDoc("orderId", TEXT, "The order.", True), *CANCEL), "Orders to cancel."
         ),
         codes=("BATCH_TOO_LARGE", *CANCELLING),
     ),
