@@ -152,7 +152,8 @@ class SqliteLog(Log):
         origin = self._row("SELECT seq, chain_hash FROM origin") or ()
         if tuple(map(type, origin)) != (int, bytes):
             raise self._damaged(f"{DATABASE} has no valid origin")
-        self.origin = self.tail = Tail(*origin)
+        self.origin: Tail = Tail(*origin)
+        self.tail: Tail = self.origin
         data = self._files.read(files.TIP)
         tip = None if data is None else files.decode_tip(data)
         found = tip is not None and (tip == self.tail or tip.seq < self.tail.seq)
