@@ -284,8 +284,17 @@ class Queues:
         if order.price not in levels:
             levels[order.price] = OrderedDict()
         levels[order.price][order.id] = order
-        fields = (order.id, order.side, order.price, order.remaining)
-        events.append(OrderAdded(self._next_seq(), self._market, self._token, *fields))
+        events.append(
+            OrderAdded(
+                seq=self._next_seq(),
+                market=self._market,
+                token=self._token,
+                order_id=order.id,
+                side=order.side,
+                price=order.price,
+                remaining=order.remaining,
+            )
+        )
 
     def _move(self, order: QueuedOrder, following: QueuedOrder | None) -> None:
         """Move the last order of a queue in front of ``following``, if given."""
@@ -305,8 +314,16 @@ class Queues:
             del levels[order.price]
         if self._listener and reason is not RemovalReason.REPLACED:
             self._listener.departure(order)
-        fields = (order.id, reason, order.remaining)
-        events.append(OrderRemoved(self._next_seq(), self._market, self._token, *fields))
+        events.append(
+            OrderRemoved(
+                seq=self._next_seq(),
+                market=self._market,
+                token=self._token,
+                order_id=order.id,
+                reason=reason,
+                remaining=order.remaining,
+            )
+        )
 
     def _remove_all(self, orders: list[QueuedOrder], reason: RemovalReason) -> list[Event]:
         events: list[Event] = []

@@ -265,9 +265,15 @@ class Views(Queues):
     @alone
     def state_bytes(self) -> bytes:
         """Return the whole state as canonical bytes, queue order included. O(orders)."""
-        names = (self._token, self._market)
-        counters = (self._seq, self._next_number)
-        head = state.encode_head(self._lo, self._hi, self._lot_wei, *names, *counters)
+        head = state.encode_head(
+            self._lo,
+            self._hi,
+            self._lot_wei,
+            self._token,
+            self._market,
+            self._seq,
+            self._next_number,
+        )
         sides = [
             [(price, list(queue.values())) for price, queue in levels.items()]
             for levels in self._sides
@@ -329,5 +335,11 @@ class Views(Queues):
 
 
 def _resting(order: QueuedOrder) -> Resting:
-    terms = (order.side, order.price, order.remaining)
-    return Resting(order.id, *terms, order.maker, order.expiration_s)
+    return Resting(
+        order_id=order.id,
+        side=order.side,
+        price=order.price,
+        remaining=order.remaining,
+        maker=order.maker,
+        expiration_s=order.expiration_s,
+    )
