@@ -10,13 +10,13 @@ from clob.order import Side
 from clob.signing import Domain, SignedOrder, sign
 from clob_server.chain.events import ChainUpdate, StartWatching, WatchTokens
 from clob_server.chain.messages import OperationDone
-from clob_server.chain.operation_bodies import FillBody, PartyBody, SettleBody
+from clob_server.chain.operation_bodies import FillBody, SettleBody
 from tests.chain.chains import done, split
-from tests.chain.wallets import MAX, ZERO, receipt_of, transfers_of
+from tests.chain.signed_fills import party_of
+from tests.chain.wallets import MAX, receipt_of, transfers_of
 
 ONE = 10**18
 UNITS = 1_000
-NOBODY = to_checksum_address(ZERO)
 CALLS = {
     "delegate": "setDelegate(address,bool)",
     "payer": "setPayer(address,bool)",
@@ -296,24 +296,3 @@ class SettlingMarket:
         """Return the receipt of a settlement."""
         hashed = msgspec.json.decode(self.worker.get(name).answer)["settleTx"]
         return receipt_of(self.chain.node, hashed)
-
-
-def party_of(order):
-    """Return an order as a part of a fill."""
-    return PartyBody(
-        salt=str(order.salt),
-        maker=order.maker,
-        signer=order.signer,
-        taker=order.taker,
-        token_id=str(order.token_id),
-        maker_amount=str(order.maker_amount),
-        taker_amount=str(order.taker_amount),
-        expiration=str(order.expiration_s),
-        nonce=str(order.nonce),
-        fee_rate_bps=str(order.fee_rate_bps),
-        side=int(order.side),
-        signature_type=int(order.signature_type),
-        signature=order.signature,
-        wallet=NOBODY,
-        charged_bps=0,
-    )

@@ -10,11 +10,11 @@ from clob.signing import ZERO_ADDRESS, Domain, SignedOrder, sign
 from clob_server.chain.config import DEVELOPMENT
 from clob_server.chain.eth.exchange_abi import FAILED, SETTLED, SETTLED_BEFORE
 from clob_server.chain.eth.rpc import Rpc
-from clob_server.chain.operation_bodies import FillBody, PartyBody, SettleBody
+from clob_server.chain.operation_bodies import FillBody, SettleBody
 from clob_server.chain.tx.node import Node
 from clob_server.chain.watcher.failures import Failure, explain_failures
 from tests.chain.chains import answer_of, done, split
-from tests.chain.signed_fills import order_values
+from tests.chain.signed_fills import party_of
 from tests.chain.wallets import MAX, UNIT, receipt_of
 
 EXCHANGE = DEVELOPMENT.exchange
@@ -116,29 +116,6 @@ def party(maker, side, price, size, token, *, key=None, wallet=ZERO_ADDRESS, cha
         side=side, price=price, size=size, maker=maker.address, token_id=token, **fields
     )
     return party_of(sign(order, DOMAIN, key or maker.key), wallet, charged)
-
-
-def party_of(order, wallet=ZERO_ADDRESS, charged=0):
-    """Return an order as a part of a fill."""
-    salt, maker, signer, taker, *numbers, side, kind = order_values(order)
-    token_id, maker_amount, taker_amount, expiration, nonce, rate = map(str, numbers)
-    return PartyBody(
-        salt=str(salt),
-        maker=maker,
-        signer=signer,
-        taker=taker,
-        token_id=token_id,
-        maker_amount=maker_amount,
-        taker_amount=taker_amount,
-        expiration=expiration,
-        nonce=nonce,
-        fee_rate_bps=rate,
-        side=int(side),
-        signature_type=int(kind),
-        signature=order.signature,
-        wallet=wallet,
-        charged_bps=charged,
-    )
 
 
 # ----- settling and its results --------------------------------------------------------------

@@ -4,6 +4,7 @@ import msgspec
 
 from clob.signing import ZERO_ADDRESS, SignedOrder, salt_number
 from clob_server.chain.eth.exchange_abi import SETTLE
+from clob_server.chain.operation_bodies import PartyBody
 
 
 class Party(msgspec.Struct, frozen=True, kw_only=True):
@@ -76,3 +77,24 @@ def signature_bytes(order):
     """Return the signature of an order; empty if it is unsigned or all zeros."""
     signature = bytes.fromhex(order.signature[2:])
     return signature if any(signature) else b""
+
+
+def party_of(order, wallet=ZERO_ADDRESS, charged_bps=0):
+    """Return an order as a part of a fill."""
+    return PartyBody(
+        salt=str(salt_number(order.salt)),
+        maker=order.maker,
+        signer=order.signer,
+        taker=order.taker,
+        token_id=str(order.token_id),
+        maker_amount=str(order.maker_amount),
+        taker_amount=str(order.taker_amount),
+        expiration=str(order.expiration_s),
+        nonce=str(order.nonce),
+        fee_rate_bps=str(order.fee_rate_bps),
+        side=int(order.side),
+        signature_type=int(order.signature_type),
+        signature=order.signature,
+        wallet=wallet,
+        charged_bps=charged_bps,
+    )

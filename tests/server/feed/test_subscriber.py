@@ -197,6 +197,19 @@ async def test_heartbeat_follows_the_events_it_counts(monkeypatch):
             assert (reader.seq, reader.counts["heartbeat"]) == (3, 3)
 
 
+async def test_first_heartbeat_of_a_book_waits_its_interval():
+    async with FeedHarness() as harness:
+        await harness.apply(AddMarket(market=market(), now_ms=1))
+        client = await harness.client()
+        await client.subscribe(extended=True)
+        harness.feed._send_heartbeats(loop_time())
+        await run_loop(10)
+        assert client.received("heartbeat") == []
+        harness.feed._send_heartbeats(loop_time() + 1_000)
+        await run_loop(10)
+        assert len(client.received("heartbeat")) == 1
+
+
 async def test_events_queued_during_a_broadcast_are_sent_in_one_write(monkeypatch):
     gate = asyncio.Event()
     slow = SimpleNamespace(sleep=lambda _: gate.wait(), get_running_loop=asyncio.get_running_loop)
