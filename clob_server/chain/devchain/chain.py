@@ -288,10 +288,14 @@ class DevelopmentChain:
     # ----- time ------------------------------------------------------------------------------
 
     def _time_s(self) -> int:
-        """Return the time of the next block, always after the last one."""
+        """Return the time of the next block: never before that of the last one.
+
+        Blocks may share a time. One second more for each block would carry a busy chain away from
+        the clock that orders expire by.
+        """
         if self._next_s is not None:
             return self._next_s
-        return max(self._head.timestamp + 1, self._clock_s() + self._offset_s)
+        return max(self._head.timestamp, self._clock_s() + self._offset_s)
 
     def _keep_time(self, mined_s: int) -> None:
         """Continue from a requested block time."""

@@ -3,6 +3,7 @@
 import socket
 import sys
 import time
+from collections.abc import Callable
 from contextlib import closing
 from functools import partial
 from pathlib import Path
@@ -17,15 +18,46 @@ from clob_server.chain.devchain.state import ChainStore, StoreError
 
 SECOND_NS: Final = 1_000_000_000
 """Nanoseconds per second."""
+STEADY_NS: Final = 10 * SECOND_NS
+"""Time after which a wall clock that jumped is believed."""
 
 
 class NoStartError(Exception):
     """The chain cannot start; the text is the reason."""
 
 
-def clock_s() -> int:
-    """Return Unix seconds."""
-    return time.time_ns() // SECOND_NS
+class SteadyClock:
+    """Unix seconds by a clock that a short jump of the wall clock does not move.
+
+    The time of a block stays in the chain, so one reading of a wrong clock would make all orders
+    expire. A new wall clock counts once readings :data:`STEADY_NS` apart agree on it.
+    """
+
+    def __init__(
+        self,
+        wall_ns: Callable[[], int] = time.time_ns,
+        ticks_ns: Callable[[], int] = time.monotonic_ns,
+    ) -> None:
+        self._wall_ns = wall_ns
+        self._ticks_ns = ticks_ns
+        self._ahead_ns = wall_ns() - ticks_ns()
+        self._jumped: tuple[int, int] | None = None
+
+    def __call__(self) -> int:
+        """Return the time, Unix seconds."""
+        ticks_ns = self._ticks_ns()
+        ahead_ns = self._wall_ns() - ticks_ns
+        if self._is_confirmed(ahead_ns, ticks_ns):
+            self._ahead_ns, self._jumped = ahead_ns, None
+        return (ticks_ns + self._ahead_ns) // SECOND_NS
+
+    def _is_confirmed(self, ahead_ns: int, ticks_ns: int) -> bool:
+        """Return whether the wall clock did not jump, or jumped and has been steady since."""
+        if abs(ahead_ns - self._ahead_ns) <= SECOND_NS:
+            return True
+        if self._jumped is None or abs(ahead_ns - self._jumped[0]) > SECOND_NS:
+            self._jumped = ahead_ns, ticks_ns
+        return ticks_ns - self._jumped[1] >= STEADY_NS
 
 
 def run(folder: Path, *, port: int, chain_id: int, with_parent: bool) -> None:
@@ -53,7 +85,7 @@ def run(folder: Path, *, port: int, chain_id: int, with_parent: bool) -> None:
             raise NoStartError(str(error)) from error
         with closing(store):
             try:
-                chain = DevelopmentChain(store, chain_id, clock_s)
+                chain = DevelopmentChain(store, chain_id, SteadyClock())
             except StoreError as error:
                 raise NoStartError(f"{folder}: {error}") from error
             except apsw.Error as error:
