@@ -58,6 +58,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """Seconds that a request waits for its operation; the operation continues afterwards."""
     chain_bump_after_s: float = 30.0
     """Seconds until a pending transaction is replaced with a higher fee."""
+    chain_fee_max_gwei: float = 500.0
+    """Most that a transaction may pay per unit of gas, gwei; above it the chain's work waits."""
+    chain_tip_gwei: float = 0.0
+    """Priority fee per unit of gas, gwei; 0 uses the node's suggestion."""
     settle_every_s: float = 1.0
     """Seconds until a trade is sent to the chain, in markets that settle there."""
     settle_trades_max: int = 25
@@ -73,6 +77,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """Contract of the outcome tokens."""
     faucet_units: int = 100
     """Units of collateral that the faucet sends per request."""
+    faucet_daily_units: int = 50_000
+    """Units that the faucet sends to all wallets in any 24 hours."""
     eip712_name: str = "clob"
     """Name in the EIP-712 domain of signed orders."""
     eip712_version: str = "1"

@@ -224,7 +224,7 @@ class OperationBody(Wire, frozen=True, kw_only=True, omit_defaults=True):
     answer: msgspec.Raw | None = None
     """Final response; only if ``done``."""
     detail: str | None = None
-    """The failed step and the reason."""
+    """The step that failed, or that waits for its block, and the reason."""
     hashes: dict[str, str | None] | None = None
     """Transaction hashes so far, by step; absent once ``done``."""
 

@@ -26,6 +26,7 @@ from clob_server.chain.config import (
     operator_of,
     redacted_url,
     wait_for_port,
+    wei_of,
 )
 from clob_server.chain.events import ChainUpdate
 from clob_server.chain.subprocess import ManagedProcess
@@ -39,8 +40,8 @@ WORKER: Final = "clob_server.chain.worker"
 """Module that the process of the worker runs."""
 PORT_S: Final = 1.0
 """Seconds to wait for a used port before another one is chosen."""
-GAS_GIFT_WEI: Final = 10**18
-"""Wei that the faucet of the embedded chain sends for gas to a wallet without any."""
+GAS_GIFT_WEI: Final = 10**16
+"""Wei that the faucet of the embedded chain sends for gas to a wallet with less than that."""
 
 _LOG: Final = logging.getLogger("clob_server.chain")
 
@@ -327,6 +328,8 @@ class ChainClient:
             confirmations=settings.chain_confirmations,
             gas_gift_wei=str(GAS_GIFT_WEI if embedded else 0),
             bump_after_s=settings.chain_bump_after_s,
+            fee_max_wei=wei_of(settings.chain_fee_max_gwei),
+            tip_wei=wei_of(settings.chain_tip_gwei),
         )
         self._send(config)
 

@@ -57,6 +57,8 @@ the first transaction of account 0 deploys the exchange."""
 
 DEVELOPMENT_CHAIN: Final = 31337
 """Chain id of development chains, where the accounts with published keys may be used."""
+GWEI: Final = 10**9
+"""Wei in one gwei, the unit in which fees are quoted."""
 OUTBOX_FOLDER: Final = "chain"
 """Folder of the outbox within the data folder."""
 LOOPBACK: Final = "127.0.0.1"
@@ -78,6 +80,16 @@ def check_chain(settings: Settings) -> None:
     Raises:
         SettingsError: the option and the expected value.
     """
+    if settings.chain_tip_gwei > settings.chain_fee_max_gwei:
+        raise SettingsError(
+            f"--chain-tip-gwei must be at most --chain-fee-max-gwei "
+            f"({settings.chain_fee_max_gwei:g}); got {settings.chain_tip_gwei:g}"
+        )
+    if settings.faucet_daily_units < settings.faucet_units:
+        raise SettingsError(
+            f"--faucet-daily-units must be at least --faucet-units ({settings.faucet_units}); "
+            f"got {settings.faucet_daily_units}"
+        )
     source = settings.chain_source
     contracts = [name for name in CONTRACTS if getattr(settings, name)]
     if source in (NO_CHAIN, EMBEDDED):
@@ -175,6 +187,11 @@ def missing_package(settings: Settings) -> str:
     if settings.chain_source == EMBEDDED and importlib.util.find_spec("eth") is None:
         return f"the embedded chain is not installed: {EXTRA}"
     return ""
+
+
+def wei_of(gwei: float) -> str:
+    """Return an amount of gwei in wei, in decimal digits."""
+    return str(round(gwei * GWEI))
 
 
 def free_port(wanted: int) -> int:

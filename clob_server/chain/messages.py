@@ -66,6 +66,8 @@ class Config(PipeMessage, frozen=True, kw_only=True):
     """Seconds without a receipt after which a transaction is resent with a higher fee."""
     fee_max_wei: str = "500000000000"
     """Maximum fee per unit of gas, in wei."""
+    tip_wei: str = "0"
+    """Priority fee per unit of gas, in wei; 0 uses the node's suggestion."""
     rpc_timeout_s: float = 10.0
     """Timeout of a request to the node, seconds."""
 
@@ -204,6 +206,8 @@ class OperationPending(PipeMessage, frozen=True, kw_only=True):
     kind: str
     hashes: Hashes
     """Transactions sent so far."""
+    detail: str = ""
+    """The transaction that waits, and the reason; empty if none is known."""
 
 
 class OperationDone(PipeMessage, frozen=True, kw_only=True):

@@ -10,7 +10,14 @@ from typing import Final
 
 from clob import RejectedError
 from clob.signing import fields
-from clob_server.chain.config import OUTBOX_FOLDER, Addresses, is_url, operator_key, redacted_url
+from clob_server.chain.config import (
+    OUTBOX_FOLDER,
+    Addresses,
+    is_url,
+    operator_key,
+    redacted_url,
+    wei_of,
+)
 from clob_server.chain.messages import Config
 from clob_server.cli.exit_codes import DONE, FAILED, UNUSABLE, complain
 from clob_server.cli.options import add_options, option_of, read_values
@@ -20,7 +27,8 @@ NEEDED: Final = ("chain", "collateral", "conditional_tokens")
 """Required settings."""
 NAMES: Final = (
     *NEEDED, "data_dir", "environment", "chain_id", "operator_key_file", "eip712_name",
-    "eip712_version", "chain_confirmations", "chain_bump_after_s",
+    "eip712_version", "chain_confirmations", "chain_bump_after_s", "chain_fee_max_gwei",
+    "chain_tip_gwei",
 )  # fmt: skip
 """Settings that apply, the same as for the server that is started afterwards."""
 
@@ -75,6 +83,8 @@ def deploy(arguments: argparse.Namespace, environ: Mapping[str, str]) -> int:
             domain_version=settings.eip712_version,
             confirmations=settings.chain_confirmations,
             bump_after_s=settings.chain_bump_after_s,
+            fee_max_wei=wei_of(settings.chain_fee_max_gwei),
+            tip_wei=wei_of(settings.chain_tip_gwei),
         )
         folder = Path(settings.data_dir) / OUTBOX_FOLDER
         answer = asyncio.run(deploying.deploy(config, folder, owner))

@@ -33,7 +33,7 @@ NUMBER_MAX: Final = 2**62
 
 _MAY_BE_0: Final = {
     "port", "chain_port", "chain_from_block", "history_days", "connections_per_address_max",
-    "drain_s",
+    "drain_s", "chain_tip_gwei",
 }  # fmt: skip
 _MOST: Final = {
     "port": 65_535,

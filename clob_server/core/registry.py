@@ -81,6 +81,21 @@ class FaucetGrants:
         self._forget(now_ms)
         self._keep(FaucetGrant(operation, user, amount, now_ms))
 
+    def check_total(self, amount: int, limit: int, now_ms: int) -> None:
+        """Reject whole units by which all wallets together would exceed a daily limit.
+
+        Raises:
+            FaucetLimitError: they would.
+        """
+        counted = [each for each in self if counts(each, now_ms)]
+        total = sum(each.amount for each in counted)
+        if total + amount > limit:
+            raise FaucetLimitError(
+                f"the faucet sends at most {limit:,} units in 24 hours to all wallets; it sent "
+                f"{total:,}, and {amount:,} more were requested",
+                frees_ms(counted, total + amount - limit, now_ms),
+            )
+
     def take_back(self, operation: str) -> None:
         """Remove the grant of an operation, if any."""
         granted = self._by_operation.pop(operation, None)

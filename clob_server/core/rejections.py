@@ -20,7 +20,7 @@ class DelegateNonceError(RejectedError, code="DELEGATE_NONCE_TOO_LOW"):
 
 
 class FaucetLimitError(RejectedError, code="FAUCET_LIMIT"):
-    """A wallet reached the daily limit of the faucet."""
+    """A wallet, or all wallets together, reached the daily limit of the faucet."""
 
     def __init__(self, message: str, frees_ms: int) -> None:
         super().__init__(message)

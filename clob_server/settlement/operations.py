@@ -161,15 +161,12 @@ class Operations(ChainPart):
             draining.cancel()
         if task.done() and not task.cancelled():
             return result_of(task.result())
-        raise pending_error(operation, await self._hashes(operation))
-
-    async def _hashes(self, operation: str) -> Hashes:
-        """Return the transaction hashes so far, if the worker answers."""
+        state: OperationState = OperationUnknown(id=operation)
         with suppress(ApiError):
             state = await self._chain.worker.get_operation(operation)
-            if isinstance(state, OperationPending):
-                return state.hashes
-        return {}
+        if isinstance(state, OperationPending):
+            raise pending_error(operation, state.hashes, state.detail)
+        raise pending_error(operation, {})
 
     # ----- the faucet --------------------------------------------------------------------------
 
@@ -182,9 +179,13 @@ class Operations(ChainPart):
             return await super()._execute(operation, body)
         self._chain.check_ready()
         user, units = body.user, body.units
-        await self._sequencer.submit(
-            lambda now_ms: Grant(operation=operation, user=user, amount=units, now_ms=now_ms)
-        )
+
+        def grant(now_ms: int) -> Grant:
+            limit = self._settings.faucet_daily_units
+            self._state.registry.grants.check_total(units, limit, now_ms)
+            return Grant(operation=operation, user=user, amount=units, now_ms=now_ms)
+
+        await self._sequencer.submit(grant)
         try:
             end = await super()._execute(operation, body)
         except ApiError:  # the worker has gone
@@ -247,15 +248,16 @@ def result_of(end: OperationState) -> OperationDone:
         more = {"operation": end.id, "hashes": end.hashes, "undone": end.undone}
         raise ApiError("OPERATION_FAILED", end.detail, more=more)
     if isinstance(end, OperationPending):
-        raise pending_error(end.id, end.hashes)
+        raise pending_error(end.id, end.hashes, end.detail)
     raise ApiError("UNKNOWN_OPERATION", f"unknown operation {end.id!r:.140}")
 
 
-def pending_error(operation: str, hashes: Hashes) -> ApiError:
+def pending_error(operation: str, hashes: Hashes, detail: str = "") -> ApiError:
     """Return the error of a pending operation."""
+    reason = f" ({detail})" if detail else ""
     return ApiError(
         "OPERATION_PENDING",
-        "the operation is pending and continues by itself: repeat the request with the same "
-        f"Idempotency-Key, or poll GET /api/gasless/operations/{operation}",
+        f"the operation is pending{reason} and continues by itself: repeat the request with the "
+        f"same Idempotency-Key, or poll GET /api/gasless/operations/{operation}",
         more={"operation": operation, "hashes": hashes},
     )

@@ -1,5 +1,7 @@
 """An operator key shared with another program, rising fees, and an operator without gas."""
 
+import re
+
 import pytest
 
 from clob_server.chain.eth.accounts import ACCOUNTS, OPERATOR
@@ -24,6 +26,7 @@ QUICK = {"rpc_timeout_s": 5.0, "bump_after_s": 0.5}
 STOCK = 8
 CONCURRENT = 4
 SIMPLE_GAS = 21_000
+GWEI = 10**9
 DUST = ACCOUNTS[3].address
 
 
@@ -234,6 +237,49 @@ def test_fees_do_not_exceed_the_limit(anvil_chain):
             chain.node.ask("evm_mine")
             before.check_done("merge", worker.end(name, since))
     assert max(max(fields_of(bytes.fromhex(raw[2:]))[1]) for raw in sent) <= limit
+
+
+def test_operation_names_the_limit_that_its_fee_has_reached(anvil_chain):
+    chain = anvil_chain
+    operation, before, name = merge_on(chain)
+    with chain.worker(fee_max_wei=str(4 * TIP_WEI), **QUICK) as worker:
+        chain.node.ask("evm_setAutomine", False)
+        since = worker.start(name, operation.body)
+        reason = f"no block took it at .* gwei .*--chain-fee-max-gwei allows {4 * TIP_WEI // GWEI} "
+        worker.state(lambda state: re.search(reason, state.detail), since)
+        assert re.search(f"^yesTransferTx waits: {reason}", worker.get(name).detail)
+        chain.node.ask("evm_setAutomine", True)
+        chain.node.ask("evm_mine")
+        before.check_done("merge", worker.end(name, since))
+        worker.state(lambda state: not state.detail, len(worker.messages))
+
+
+def test_operation_names_a_base_fee_above_the_limit(anvil_chain):
+    chain = anvil_chain
+    operation, before, name = merge_on(chain)
+    with chain.worker(fee_max_wei=str(4 * TIP_WEI), **QUICK) as worker:
+        chain.node.ask("evm_setAutomine", False)
+        since = worker.start(name, operation.body)
+        worker.state(lambda state: state.counts.pending, since)
+        chain.node.ask("anvil_setNextBlockBaseFeePerGas", 40 * TIP_WEI)
+        chain.node.ask("evm_mine")
+        reason = "the base fee of blocks is .* gwei; it pays at most .* gwei; --chain-fee-max-gwei"
+        worker.state(lambda state: re.search(reason, state.detail), since)
+        chain.node.ask("evm_setAutomine", True)
+        chain.node.ask("anvil_setNextBlockBaseFeePerGas", 1)
+        chain.node.ask("evm_mine")
+        before.check_done("merge", worker.end(name, since))
+
+
+def test_tip_of_the_settings_is_paid(anvil_chain):
+    chain = anvil_chain
+    operation, before, name = merge_on(chain)
+    with chain.worker(tip_wei=str(3 * TIP_WEI), **QUICK) as worker:
+        result = worker.do(name, operation.body)
+        before.check_done("merge", result)
+    for hashed in hashes_of(answer_of(result)):
+        sent = chain.node.ask("eth_getTransactionByHash", hashed)
+        assert int(sent["maxPriorityFeePerGas"], 16) == 3 * TIP_WEI
 
 
 # ----- reorganisations -----------------------------------------------------------------------

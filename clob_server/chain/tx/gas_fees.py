@@ -30,12 +30,13 @@ class Fees(NamedTuple):
     """Whether the chain supports only legacy gas prices."""
 
 
-def suggest_fees(replies: list[Reply], limit: int) -> Fees:
+def suggest_fees(replies: list[Reply], limit: int, tip_wei: int = 0) -> Fees:
     """Compute fees from the replies to :data:`REQUESTS`.
 
     Args:
         replies: the replies.
         limit: maximum fee per unit of gas, in wei.
+        tip_wei: priority fee, in wei; 0 uses the node's suggestion.
 
     Raises:
         NodeInvalidResponseError, NodeRejectedError: a required reply is missing or invalid.
@@ -45,7 +46,8 @@ def suggest_fees(replies: list[Reply], limit: int) -> Fees:
     if head.get("baseFeePerGas") is None:
         max_fee = min(number(result(price)), limit)
         return Fees(max_fee, max_fee, is_legacy=True)
-    tip_wei = GWEI if isinstance(tip, NodeRejectedError) else number(tip)
+    if not tip_wei:
+        tip_wei = GWEI if isinstance(tip, NodeRejectedError) else number(tip)
     max_fee = min(BASE_FEE_TIMES * number(head["baseFeePerGas"]) + tip_wei, limit)
     return Fees(max_fee, min(tip_wei, max_fee))
 
@@ -66,6 +68,11 @@ def raise_fees(previous: Fees, now: Fees, limit: int) -> Fees | None:
     if max(max_fee, tip) > limit:
         return None
     return Fees(max(max_fee, tip), tip, previous.is_legacy)
+
+
+def gwei(fee_wei: int) -> str:
+    """Return a fee in gwei, with its unit."""
+    return f"{fee_wei / GWEI:,.9f}".rstrip("0").rstrip(".") + " gwei"
 
 
 def raise_fee(fee: int) -> int:

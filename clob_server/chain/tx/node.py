@@ -53,16 +53,24 @@ class Node:
         operator: address whose balance and transaction count are stored.
         chain_id: expected chain id.
         fee_max: maximum fee per unit of gas, in wei.
+        tip: priority fee per unit of gas, in wei; 0 uses the node's suggestion.
         changed: called after a change of the stored state.
     """
 
     def __init__(
-        self, rpc: Rpc, operator: str, chain_id: int, fee_max: int, changed: Callable[[], None]
+        self,
+        rpc: Rpc,
+        operator: str,
+        chain_id: int,
+        fee_max: int,
+        changed: Callable[[], None],
+        tip: int = 0,
     ) -> None:
         self.rpc: Final[Rpc] = rpc
         self.operator: Final[str] = operator
         self.fee_max: Final[int] = fee_max
         self._chain_id = chain_id
+        self._tip = tip
         self._changed = changed
         self._taken_s = float("-inf")
         self.is_reachable: bool = False
@@ -79,6 +87,8 @@ class Node:
         """The operator's transactions in blocks."""
         self.count_pending: int = 0
         """The operator's transactions in blocks and in the pool."""
+        self.base_fee: int = 0
+        """Base fee of the newest block, in wei; 0 on a chain with legacy gas prices."""
         self.fees: Fees = Fees(0, 0)
         """Current fees for a new transaction."""
 
@@ -153,13 +163,15 @@ class Node:
             block = result(replies[4])
             head = number(block.get("number") if isinstance(block, dict) else None)
             gas_limit = number(block["gasLimit"]) if "gasLimit" in block else None
-            fees = suggest_fees(list(replies[4:]), self.fee_max)
+            base_fee = number(block["baseFeePerGas"]) if block.get("baseFeePerGas") else 0
+            fees = suggest_fees(list(replies[4:]), self.fee_max, self._tip)
         except NodeError as error:
             self.set_health(str(error))
             raise
         self._taken_s = time.monotonic()
         self.head, self.gas_limit, self.balance = head, gas_limit, balance
-        self.count, self.count_pending, self.fees = count, pending, fees
+        self.count, self.count_pending = count, pending
+        self.base_fee, self.fees = base_fee, fees
         self.set_health("")
 
     def set_health(self, detail: str) -> None:

@@ -6,11 +6,13 @@ receipt proves nothing: the node may lag, and signing the step again could execu
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
+import msgspec
+
 from clob_server.chain.eth.rpc import number, parsing, result
-from clob_server.chain.tx.gas_fees import Fees, raise_fees
+from clob_server.chain.tx.gas_fees import Fees, gwei, raise_fees
 from clob_server.chain.tx.node import Node
 from clob_server.chain.tx.outbox import Outbox
 from clob_server.chain.tx.sender import Signer
@@ -58,6 +60,9 @@ class StuckTransactions:
         self._gap: tuple[int, float] | None = None
         self.num_rebroadcast: int = 0
         """Transactions sent again because the node had dropped them."""
+        self._noted: int | None = None
+        self.waiting: str = ""
+        """Reason why the next transaction waits for its block; empty if none is known."""
 
     async def check(self) -> None:
         """Check all steps without a receipt; call it about once a second.
@@ -69,6 +74,7 @@ class StuckTransactions:
         self._check_gap(now_s)
         tracked = self._tracker.tracked()
         slow = [each for each in tracked if each.is_sent and now_s - each.sent_s > SLOW_S]
+        self._explain_wait(tracked)
         if not slow:
             return
         hashes = [(track, each.hash) for track in slow for each in track.step.transactions]
@@ -104,6 +110,23 @@ class StuckTransactions:
                 _LOG.warning(text, extra=log_fields(track))
             self._tracker.resend(track)
 
+    def _explain_wait(self, tracked: Sequence[TrackedStep]) -> None:
+        """Note whether the next transaction pays less than blocks ask for."""
+        first = min(tracked, key=lambda track: track.nonce, default=None)
+        if first is None or first.step.number != self._noted:
+            self._noted, self.waiting = None, ""
+        if first is not None and first.step.transactions[-1].max_fee < self._node.base_fee:
+            paid = f"it pays at most {gwei(first.step.transactions[-1].max_fee)}"
+            self._note(first, f"the base fee of blocks is {gwei(self._node.base_fee)}; {paid}")
+
+    def _note(self, track: TrackedStep, reason: str) -> None:
+        """Store why a transaction waits, with the setting that limits its fee."""
+        text = f"{reason}; --chain-fee-max-gwei allows {gwei(self._node.fee_max)}"
+        self._noted, self.waiting = track.step.number, f"{track.step.name} waits: {text}"
+        if track.step.error != text:
+            track.step = msgspec.structs.replace(track.step, error=text)
+            self._outbox.record_error(track.step.number, text)
+
     def _check_gap(self, now_s: float) -> None:
         """Report a nonce that is next but that no transaction uses.
 
@@ -129,8 +152,8 @@ class StuckTransactions:
         fees = raise_fees(sent_fees, now, self._node.fee_max)
         track.fee_sent_s = now_s
         if fees is None:
-            text = "the fee of a transaction has reached its maximum"
-            _LOG.warning(text, extra=log_fields(track))
+            _LOG.warning("the fee of a transaction is at its maximum", extra=log_fields(track))
+            self._note(track, f"no block took it at {gwei(newest.max_fee)} per unit of gas")
             return
         if (self._node.balance or 0) < step.gas * fees.max_fee + step.value:
             return  # the operator is out of gas; a higher fee would not help

@@ -175,7 +175,7 @@ class ChainWorker:
         problem = f"the operator {node.operator} is out of gas: it has {node.balance} wei"
         return messages.WorkerState(
             reachable=node.is_reachable,
-            detail=self._detail or (problem if is_out_of_gas else ""),
+            detail=self._detail or (problem if is_out_of_gas else self._parts.stuck.waiting),
             head=node.head,
             operator=node.operator,
             operator_balance_wei=None if node.balance is None else str(node.balance),

@@ -90,6 +90,11 @@ def step_view(step: Step) -> messages.StepView:
     )
 
 
+def wait_of(step: Step) -> str:
+    """Return why a step waits; empty once it has ended."""
+    return f"{step.name} waits: {step.error}" if step.status == "signed" else ""
+
+
 class OperationRunner:
     """Runs all operations of a worker.
 
@@ -175,7 +180,8 @@ class OperationRunner:
         steps = self._outbox.steps(operation.number)
         hashes = step_hashes(decode_work(operation.body).step_names, steps)
         if operation.status == "pending":
-            return messages.OperationPending(id=name, kind=kind, hashes=hashes)
+            detail = next((wait_of(step) for step in steps if step.error and step.counts), "")
+            return messages.OperationPending(id=name, kind=kind, hashes=hashes, detail=detail)
         return messages.OperationFailed(
             id=name,
             kind=kind,

@@ -66,7 +66,8 @@ def build_parts(
     later transactions wait for.
     """
     depth, bump_after_s = config.confirmations, config.bump_after_s
-    node = Node(rpc, signer.address, config.chain_id, int(config.fee_max_wei), changed)
+    fee_max, tip = int(config.fee_max_wei), int(config.tip_wei)
+    node = Node(rpc, signer.address, config.chain_id, fee_max, changed, tip)
     tracker = TransactionTracker(node, outbox, depth)
     context = OperationContext(
         node=node,

@@ -109,7 +109,7 @@ def operation_body(state: OperationState) -> OperationBody:
     if isinstance(state, OperationDone):
         more = {"status": "done", "answer": state.answer}
     elif isinstance(state, OperationPending):
-        more = {"status": "pending", "hashes": state.hashes}
+        more = {"status": "pending", "detail": state.detail or None, "hashes": state.hashes}
     elif isinstance(state, OperationFailed):
         status = "failed" if state.undone else "stuck"
         more = {"status": status, "detail": state.detail, "hashes": state.hashes}

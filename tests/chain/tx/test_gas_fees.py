@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clob_server.chain.eth.rpc import NodeInvalidResponseError, NodeRejectedError
-from clob_server.chain.tx.gas_fees import Fees, raise_fee, raise_fees, suggest_fees
+from clob_server.chain.tx.gas_fees import Fees, gwei, raise_fee, raise_fees, suggest_fees
 
 LIMIT = 500 * 10**9
 FEES = st.integers(0, 2 * LIMIT)
@@ -20,6 +20,19 @@ def test_tip_defaults_to_one_gwei():
     assert suggest_fees([{"baseFeePerGas": "0x64"}, rejected, "0x1"], LIMIT) == Fees(
         200 + 10**9, 10**9
     )
+
+
+def test_tip_may_be_set():
+    replies = [{"baseFeePerGas": "0x64"}, "0x7", "0x1"]
+    assert suggest_fees(replies, LIMIT, tip_wei=30) == Fees(230, 30)
+    assert suggest_fees(replies, 20, tip_wei=30) == Fees(20, 20)
+
+
+def test_fee_in_gwei():
+    assert gwei(500 * 10**9) == "500 gwei"
+    assert gwei(1_500_000_000) == "1.5 gwei"
+    assert gwei(7) == "0.000000007 gwei"
+    assert gwei(0) == "0 gwei"
 
 
 def test_legacy_chain_uses_its_gas_price():

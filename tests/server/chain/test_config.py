@@ -63,6 +63,9 @@ def test_default_chain_is_embedded_in_the_test_environment_only(values, source):
     (PRODUCTION | {"chain": NODE}, "in production needs --stablecoin, --collateral and"),
     (PRODUCTION | {"chain": NODE} | CONTRACTS, "needs --operator-key-file"),
     ({"faucet_units": "501"}, "--faucet-units must be from 1 to 500"),
+    ({"faucet_daily_units": "99"}, "--faucet-daily-units must be at least --faucet-units (100)"),
+    ({"chain_tip_gwei": "2", "chain_fee_max_gwei": "1.5"},
+     "--chain-tip-gwei must be at most --chain-fee-max-gwei (1.5); got 2"),
     ({"chain_port": "65536"}, "--chain-port must be from 0 to 65535"),
 ])  # fmt: skip
 def test_invalid_settings_are_rejected(values, message):

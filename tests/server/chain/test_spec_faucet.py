@@ -18,6 +18,7 @@ from tests.server.live import live_server
 
 FAUCET = "/api/gasless/faucet"
 DAY_MS = 86_400_000
+GIFT_WEI = 10**16
 HASH = re.compile("0x[0-9a-f]{64}")
 
 
@@ -54,7 +55,7 @@ def test_the_operator_pays_gas(server, user):
     for name in ("faucetTx", "transferTx", "gasTx"):
         receipt = server.ask("eth_getTransactionReceipt", result[name])
         assert receipt["from"].lower() == server.operator.lower()
-    assert server.ledger.ether(user.address) == 10**18
+    assert server.ledger.ether(user.address) == GIFT_WEI
     assert server.faucet(user)["gasTx"] is None  # the wallet has enough ether now
 
 
@@ -69,6 +70,22 @@ def test_the_limit_is_500_units_an_address(server, user):
     assert 0 <= now_ms + DAY_MS - rejection["freesAt"] < 60_000
     assert 0 <= DAY_MS // 1000 - int(answer.headers["retry-after"]) < 60
     assert server.ledger.collateral(user.address) == 500 * UNIT
+
+
+def test_all_wallets_together_have_a_daily_limit(tmp_path):
+    first, second, third = (each.address for each in WALLETS[:3])
+    limits = {"faucet_daily_units": 250, "rate_limits": False}
+    with live_server(tmp_path, chain="embedded", chain_port=0, **limits) as live:
+        server = ChainServer(live)
+        before = server.ledger.ether(server.operator)
+        for user in (first, second):
+            good(server.post(FAUCET, {"user": user}))
+        answer = server.post(FAUCET, {"user": third})
+        rejection = problem(answer, "FAUCET_LIMIT")
+        assert "at most 250 units in 24 hours to all wallets; it sent 200" in rejection["detail"]
+        assert 0 <= DAY_MS // 1000 - int(answer.headers["retry-after"]) < 60
+        assert server.ledger.collateral(third) == 0
+        assert server.ledger.ether(server.operator) > before - 3 * GIFT_WEI
 
 
 @pytest.mark.long

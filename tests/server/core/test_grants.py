@@ -47,6 +47,18 @@ def test_rejection_has_the_time_when_the_amount_is_available():
     assert [each.operation for each in registry.grants] == ["1", "2", "3", "4", "y"]
 
 
+def test_total_of_all_wallets_is_limited_for_a_day():
+    grants = registry_after(grant("a", NOW_MS, "U"), grant("b", NOW_MS + 5, "V")).grants
+    grants.check_total(50, 250, NOW_MS + 9)
+    for amount, frees_ms in ((51, 0), (150, 0), (151, 5)):
+        with pytest.raises(
+            FaucetLimitError, match="250 units in 24 hours to all wallets"
+        ) as caught:
+            grants.check_total(amount, 250, NOW_MS + 9)
+        assert caught.value.frees_ms == NOW_MS + frees_ms + DAY_MS
+    grants.check_total(150, 250, NOW_MS + DAY_MS)
+
+
 def test_repeated_operation_is_granted_once():
     registry = registry_after(*[grant("a", amount=300)] * 3)
     assert len(list(registry.grants)) == 1
