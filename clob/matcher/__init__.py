@@ -271,13 +271,17 @@ class Matcher:
         """
         return queries.rejection_of(self._engine, command)
 
-    def simulate(self, command: Submit) -> list[Trade]:
+    def simulate(self, command: Submit, *, check_balance: bool = True) -> list[Trade]:
         """Return the trades a submission would get, fees included; changes nothing.
+
+        Args:
+            command: the submission.
+            check_balance: whether the order must be covered, in a market with accounts.
 
         Raises:
             RejectedError: as :meth:`apply`.
         """
-        return queries.simulate(self._engine, command)
+        return queries.simulate(self._engine, command, check_balance=check_balance)
 
     def fork(self) -> "Matcher":
         """Return an independent copy with the same state, through a snapshot. O(state)."""

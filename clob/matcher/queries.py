@@ -4,7 +4,12 @@ from typing import TYPE_CHECKING
 
 from clob.book.validation import show
 from clob.commands import Batch, Cancel, Command, Replace, Submit
-from clob.errors import InvalidCommandError, InvariantError, RejectedError
+from clob.errors import (
+    InsufficientBalanceError,
+    InvalidCommandError,
+    InvariantError,
+    RejectedError,
+)
 from clob.events import Trade
 from clob.market import Balance
 from clob.matcher import batch, complementary, rejections
@@ -95,13 +100,18 @@ def rejection_of(engine: "Engine", command: Command) -> RejectedError | None:
     return None
 
 
-def simulate(engine: "Engine", command: Submit) -> list[Trade]:
+def simulate(engine: "Engine", command: Submit, *, check_balance: bool = True) -> list[Trade]:
     """Return the trades an order would get, fees included."""
     if type(command) is not Submit:
         raise InvalidCommandError(f"command must be a Submit; got {show(command)}")
     engine.check_time(command.now_ms)
     order = rejections.plain_order(command, command.now_ms)
-    entry = engine.admit(command, order, command.now_ms)
+    try:
+        entry = engine.admit(command, order, command.now_ms)
+    except InsufficientBalanceError:  # the last rule, so the order keeps all others
+        if check_balance:
+            raise
+        entry = engine.entry_for(engine.markets[command.market], order)
     market_state = engine.markets[command.market]
     if order.self_trade is None and market_state.self_trade:
         order = with_policy(order, market_state.self_trade)

@@ -297,6 +297,8 @@ class OutlookBody(Wire, frozen=True, kw_only=True):
     """Average price per token, in cents; null without trades."""
     remaining: str
     """Tokens left after these trades, in wei."""
+    account_checked: bool
+    """Whether balance, nonce, open orders and own resting orders of the maker were checked."""
 
 
 class InvalidBody(Wire, frozen=True, kw_only=True):

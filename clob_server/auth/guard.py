@@ -28,7 +28,11 @@ SUB_MAX: Final = 100
 
 _LOG: Final = logging.getLogger("clob_server.operators")
 _CHECKED_ON_ENTRY: Final = {Needs.KEY, Needs.KEY_OF_MAKER}
-_CHECKED_BY_THE_ROUTE: Final = {Needs.KEY_OF_MAKER, Needs.SIGNATURE_OR_KEY}
+_CHECKED_BY_THE_ROUTE: Final = {
+    Needs.KEY_OF_MAKER,
+    Needs.SIGNATURE_OR_KEY,
+    Needs.SIGNATURE_OR_KEY_FOR_ACCOUNT,
+}
 
 
 class Guard:
@@ -204,6 +208,11 @@ def check_maker(rule: Rule, key: ApiKey | None, maker: str) -> None:
     check_scope(key, rule.scope)
     if key is not None and maker not in key.makers:
         raise ApiError("MAKER_NOT_ALLOWED", f"key {key.id} is not bound to maker {maker}")
+
+
+def is_bound(key: ApiKey | None, scope: str, maker: str) -> bool:
+    """Return whether a key has a scope and is bound to a maker."""
+    return key is not None and scope in key.scopes and maker in key.makers
 
 
 def bad_key(reason: str) -> ApiError:

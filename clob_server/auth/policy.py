@@ -37,6 +37,10 @@ class Needs(enum.Enum):
     """An API key that is bound to the maker."""
     SIGNATURE_OR_KEY = "the maker's signature, or a key, scope `{}`, bound to the maker"
     """Either one; in a batch, checked for each order."""
+    SIGNATURE_OR_KEY_FOR_ACCOUNT = (
+        "nothing; to check the maker's account its signature, or a key, scope `{}`, bound to it"
+    )
+    """Without either the request learns only what is public."""
     TOKEN = "a token, scope `{}`"
     """An operator's token."""
     TOKEN_UNLESS_LOCAL = "a token, scope `{}`; nothing from loopback"
@@ -109,8 +113,8 @@ ROUTE_RULES: Final[Mapping[str, RouteRule]] = {
     "create_order": _NEW_ORDER,
     "create_gasless_order": _GASLESS._replace(creates_order=True),
     "create_batch": RouteRule(OPEN, Rule(Needs.SIGNATURE_OR_KEY, TRADE)),
-    "validate_order": _OPEN._replace(creates_order=True),
-    "simulate_order": _OPEN,
+    "validate_order": RouteRule(OPEN, Rule(Needs.SIGNATURE_OR_KEY, TRADE), creates_order=True),
+    "simulate_order": RouteRule(OPEN, Rule(Needs.SIGNATURE_OR_KEY_FOR_ACCOUNT, TRADE)),
     "get_order": _READ,
     "list_orders": _READ,
     "cancel_order": _CANCEL,

@@ -1,4 +1,8 @@
-"""Shows the result that an order would have, without placing it."""
+"""Shows the result that an order would have, without placing it.
+
+Rejections state figures of the maker: balance, nonce, number of orders. They are read only with the
+authority to place the order, or with a key bound to the maker.
+"""
 
 import asyncio
 from collections.abc import Callable, Mapping
@@ -12,6 +16,8 @@ from clob.signing import InvalidSignatureError, SignerNotAuthorisedError, explai
 from clob_server.api.problems import content_of
 from clob_server.api.request import ApiRequest
 from clob_server.api.schemas import ExpectedTrade, InvalidBody, OutlookBody
+from clob_server.auth.guard import is_bound
+from clob_server.auth.policy import TRADE
 from clob_server.core.serialize import average, is_own
 from clob_server.orders.auto_open import AutoOpening
 from clob_server.orders.place import OrderPlacement, ParsedOrder
@@ -36,7 +42,7 @@ class OrderPreview:
         parsed = None
         try:
             parsed = self.placement.read(body)
-            self.placement.check_signature(parsed)
+            self._check_authority(call, parsed)
             return self._outlook(parsed, parsed.order_hash)
         except ClobError as error:
             return InvalidBody(
@@ -53,20 +59,51 @@ class OrderPreview:
             return None
         return (await asyncio.to_thread(explain, parsed.signed, self.placement.domain)).text
 
-    def simulate(self, body: Mapping[str, Any]) -> OutlookBody:
-        """Return the trades that an order would get; signature and repetition are ignored.
+    def simulate(self, call: ApiRequest, body: Mapping[str, Any]) -> OutlookBody:
+        """Return the trades that an order would get; repetition is ignored.
+
+        Without the authority to place it, an unknown maker without a balance check replaces its
+        maker.
 
         Raises:
             RejectedError, ApiError: the rejection that the order would get.
         """
         parsed = self.placement.read(body)
+        order, knows_account = parsed.order, self._knows_account(call, parsed)
+        if not knows_account:
+            order = structs.replace(order, maker="", smart_wallet="", nonce=0)
         options = structs.replace(parsed.options, client_id=None)
-        trial = structs.replace(parsed, order_hash=None, options=options)
-        return self._outlook(trial, parsed.order_hash)
+        trial = structs.replace(parsed, order=order, order_hash=None, options=options)
+        return self._outlook(trial, parsed.order_hash, knows_account=knows_account)
 
-    def _outlook(self, parsed: ParsedOrder, order_hash: bytes | None) -> OutlookBody:
+    def _check_authority(self, call: ApiRequest, parsed: ParsedOrder) -> None:
+        """Reject an order that the request may not place: by its signature, or without one by rule.
+
+        Raises:
+            InvalidSignatureError, SignerNotAuthorisedError: a signed order.
+            ApiError: API_KEY_REQUIRED, SCOPE_MISSING, MAKER_NOT_ALLOWED, an order without one.
+        """
+        if parsed.signed is None:
+            self.placement.guard.may_act_for(call, parsed.order.maker)
+        else:
+            self.placement.check_signature(parsed)
+
+    def _knows_account(self, call: ApiRequest, parsed: ParsedOrder) -> bool:
+        """Return whether the reply may depend on the account of the maker."""
+        if is_bound(call.key, TRADE, parsed.order.maker):
+            return True
+        try:
+            self._check_authority(call, parsed)
+        except ClobError:
+            return False
+        return True
+
+    def _outlook(
+        self, parsed: ParsedOrder, order_hash: bytes | None, *, knows_account: bool = True
+    ) -> OutlookBody:
         """Return the expected result of an order, with the hash to show; raise its rejection."""
-        order, trades = parsed.order, self._expected(parsed)
+        order = parsed.order
+        trades = self._expected(parsed, check_balance=knows_account)
         filled = sum(trade.size for trade in trades)
         paid = sum(trade.size * trade.price // 100 for trade in trades)
         return OutlookBody(
@@ -89,13 +126,15 @@ class OrderPreview:
             filled_collateral=str(paid),
             average_price=average(paid, filled),
             remaining=str(order.size - filled),
+            account_checked=knows_account,
         )
 
-    def _expected(self, parsed: ParsedOrder) -> list[Trade]:
+    def _expected(self, parsed: ParsedOrder, *, check_balance: bool) -> list[Trade]:
         """Return the trades that an order would get now, for its own token; raise its rejection."""
         state = self.placement.state
         submit = parsed.submit(now_ms=max(self.clock_ms(), state.now_ms))
         if parsed.opens_market:  # its book would be empty
             self.open_market(submit, {}, submit.now_ms)
             return []
-        return [trade for trade in state.matcher.simulate(submit) if is_own(trade)]
+        trades = state.matcher.simulate(submit, check_balance=check_balance)
+        return [trade for trade in trades if is_own(trade)]

@@ -30,7 +30,9 @@ from clob import (
     Trade,
 )
 from clob.errors import (
+    InsufficientBalanceError,
     InvalidCommandError,
+    PriceOutOfRangeError,
     TokenNotInMarketError,
     UnknownMarketError,
     UnknownOrderError,
@@ -268,6 +270,25 @@ def test_check_and_simulate_predict_apply(matcher_class, seed):
     assert trades > 50
     assert rejections > 50
     matcher.audit()
+
+
+def test_simulation_without_the_balance_check_differs_in_nothing_else(matcher_class):
+    matcher = opened(matcher_class, market(funds=Funds.ACCOUNTS, incoming_fee_rate_bps=100))
+    funded(matcher, ["S", "B"], 1_000)
+    matcher.apply(sell("s", 50, 10))
+    covered, short = (
+        buy("b", 50, 10, fee_rate_bps=100),
+        buy("b", 50, 10, maker="", fee_rate_bps=100),
+    )
+    before = matcher.snapshot()
+    with rejected(matcher, InsufficientBalanceError):
+        matcher.simulate(short)
+    [expected], [trade] = matcher.simulate(covered), matcher.simulate(short, check_balance=False)
+    assert trade == msgspec.structs.replace(expected, buyer="")
+    assert matcher.simulate(covered, check_balance=False) == [expected]
+    with rejected(matcher, PriceOutOfRangeError):
+        matcher.simulate(buy("b", 100, 10, maker=""), check_balance=False)
+    assert matcher.snapshot() == before
 
 
 def test_simulate_rejects_other_commands(matcher):

@@ -150,6 +150,7 @@ CREDENTIALS: Final[Mapping[Needs, tuple[list[Scheme], tuple[str, ...]]]] = {
     Needs.KEY: ([KEY], KEY_ERRORS),
     Needs.KEY_OF_MAKER: ([KEY], MAKER_ERRORS),
     Needs.SIGNATURE_OR_KEY: ([NOTHING, KEY], MAKER_ERRORS),
+    Needs.SIGNATURE_OR_KEY_FOR_ACCOUNT: ([NOTHING, KEY], ()),
     Needs.TOKEN: ([BEARER], TOKEN_ERRORS),
     Needs.TOKEN_UNLESS_LOCAL: ([NOTHING, BEARER], TOKEN_ERRORS),
     Needs.UNAVAILABLE: ([NOTHING], ("NOT_ON_THIS_ENVIRONMENT",)),

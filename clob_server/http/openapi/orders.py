@@ -220,7 +220,8 @@ DESCRIBED: Final = {
         TAG,
         "Check an order without placing it",
         {"anyOf": [refer(OutlookBody), refer(InvalidBody)]},
-        "An error is part of the response, with an explanation of the signature.",
+        "An error is part of the response, with an explanation of the signature. Needs the "
+        "authority to place the order.",
         refers=(OutlookBody, InvalidBody),
         body=EITHER_ORDER,
         codes=PLACING_EITHER,
@@ -230,7 +231,8 @@ DESCRIBED: Final = {
         TAG,
         "Simulate an order",
         OutlookBody,
-        "Returns the trades that the order would make now and the resting remainder.",
+        "Returns the trades that the order would make now and the resting remainder. The account "
+        "of the maker is checked only with its signature, or a key bound to it: `accountChecked`.",
         body=EITHER_ORDER,
         codes=PLACING_EITHER,
         example=GASLESS_EXAMPLE,

@@ -41,7 +41,7 @@ async def validate_order(call: Request) -> Reply:
 
 async def simulate_order(call: Request) -> Reply:
     """Return the trades that an order would make now."""
-    return reply(call.server.preview.simulate(call.object()))
+    return reply(call.server.preview.simulate(call, call.object()))
 
 
 # ----- looking up ----------------------------------------------------------------------------

@@ -166,8 +166,9 @@ def test_decision_41_tx_hash(api, market, alice, bob):
 def test_decision_49_authority_of_orders_in_production(
     production, production_market, alice, key_for
 ):
-    """GET /api/orders and /{id}: open in test, key in production. Signed create, validate,
-    simulate: open in both. Faucet: open in test, 404 `NOT_ON_THIS_ENVIRONMENT` in production."""
+    """GET /api/orders and /{id}: open in test, key in production. Signed create, signed
+    validate, simulate: open in both. Faucet: open in test, 404 `NOT_ON_THIS_ENVIRONMENT` in
+    production."""
     http = production.http
     order_id = ApiClient(http).place(alice.signed(production_market))["orderId"]
     for path in ("/api/orders", f"/api/orders/{order_id}"):

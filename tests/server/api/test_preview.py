@@ -7,6 +7,7 @@ from tests.server.api.makers import (
     BUY,
     ONE,
     SELL,
+    ApiClient,
     MarketIds,
     check_problem,
     good,
@@ -43,6 +44,7 @@ def test_valid_order_is_reported_valid(api, market, alice, bob):
         "filledCollateral": str(40 * ONE // 100),
         "averagePrice": "40",
         "remaining": str(2 * ONE),
+        "accountChecked": True,
     }
     assert api.orders(maker=bob.address) == []
     reply = api.place(body)
@@ -137,3 +139,35 @@ def test_simulation_predicts_trades_and_rejections(api, http, market, alice, bob
     killed = bob.gasless(market, BUY, 41, 3 * ONE, timeInForce="FOK")
     problem(http.post(SIMULATE, json=killed), "FOK_NOT_FILLABLE")
     assert api.orders(maker=bob.address) == []
+
+
+def test_simulation_without_the_signature_leaves_the_account_unread(api, http, market, alice, bob):
+    """A rejection would state the nonce of the maker, and self-trade prevention its orders."""
+    api.place(alice.signed(market, SELL, 40, nonce=7))
+    api.post("/api/orders/nonce", alice.nonce(7))
+    signed = alice.signed(market, BUY, 45, nonce=3, also={"selfTrade": "CANCEL_INCOMING"})
+    rejection = problem(http.post(SIMULATE, json=signed), "NONCE_TOO_LOW")
+    assert "at least 7" in rejection["detail"]
+    junk = bob.signed(market, BUY, 45)["signature"]
+    for signature in (junk, f"0x{1:0130x}", None):
+        reply = api.post(SIMULATE, signed | {"signature": signature})
+        assert [trade["price"] for trade in reply["trades"]] == [40]
+        assert reply["accountChecked"] is False
+    rejection = good(http.post(VALIDATE, json=signed | {"signature": junk}))["refusal"]
+    assert (rejection["code"], "at least 7" in rejection["detail"]) == ("INVALID_SIGNATURE", False)
+
+
+def test_unsigned_preview_in_production_needs_a_bound_key(
+    production, production_market, key_for, alice, bob
+):
+    """An unsigned order reveals the number of open orders, and an order by its client id."""
+    api, body = ApiClient(production.http), alice.gasless(production_market, clientOrderId="mine")
+    order_id = api.post("/api/orders/gasless", body, headers=key_for(alice))["orderId"]
+    other = body | {"price": 51}
+    for headers, code in [({}, "API_KEY_REQUIRED"), (key_for(bob), "MAKER_NOT_ALLOWED")]:
+        reply = api.post(VALIDATE, other, headers=headers)
+        check_problem(reply["refusal"], code)
+        assert api.post(SIMULATE, other, headers=headers)["accountChecked"] is False
+    reply = api.post(VALIDATE, other, headers=key_for(alice))
+    assert reply["refusal"]["orderId"] == order_id
+    assert api.post(SIMULATE, other, headers=key_for(alice))["accountChecked"] is True

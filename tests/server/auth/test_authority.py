@@ -61,6 +61,8 @@ CANCEL = {"orderId": "ord_1_aaaaaa", "maker": MAKER}
 BODIES = {
     "create_gasless_order": GASLESS,
     "create_batch": {"orders": [GASLESS]},
+    "validate_order": GASLESS,
+    "simulate_order": GASLESS,
     "cancel_order": {"maker": MAKER},
     "cancel_batch": {"orders": [CANCEL]},
     "gasless_split": CONVERSION,
@@ -68,6 +70,9 @@ BODIES = {
     "gasless_redeem": {"user": MAKER, "conditionId": CONVERSION["conditionId"]},
     "gasless_faucet": {"user": MAKER},
 }
+OPEN = (
+    Needs.NOTHING, Needs.SIGNATURE, Needs.MAKER_ADDRESS, Needs.SIGNATURE_OR_KEY_FOR_ACCOUNT,
+)  # fmt: skip
 BY_NAME = {route.name: route for route in ROUTES}
 DOC = Path(__file__).parents[3] / "docs" / "concepts" / "access-control.md"
 
@@ -97,7 +102,7 @@ def expected(rule, credential):
         if credential == "a token of another scope":
             return "SCOPE_MISSING"
         return None if credential == "the right token" else "INVALID_TOKEN"
-    if rule.needs in (Needs.NOTHING, Needs.SIGNATURE, Needs.MAKER_ADDRESS):
+    if rule.needs in OPEN:
         return None
     if "key" not in credential:
         return "API_KEY_REQUIRED"
@@ -119,12 +124,14 @@ def ask(client, name, headers):
 
 
 def code_of(response):
-    """Return the code of a rejected request, or of the only item of a batch."""
+    """Return the code of a rejected request, of the only item of a batch, or of a preview."""
     if not response.headers["content-type"].endswith("json"):
         return None
     body = response.json()
     if isinstance(body, dict) and "results" in body:
         [body] = body["results"]
+    if isinstance(body, dict) and "refusal" in body:
+        body = body["refusal"]
     return body.get("code") if isinstance(body, dict) else None
 
 
@@ -141,8 +148,8 @@ def test_every_route_applies_its_rule(servers, environment, name, credential):
         assert answer.status_code not in (401, 500), answer.text
     else:
         assert code == expected_status, answer.text
-        batch = "results" in answer.json()
-        assert answer.status_code == (200 if batch else PROBLEMS[expected_status].status)
+        inside = answer.json().keys() & {"results", "refusal"}
+        assert answer.status_code == (200 if inside else PROBLEMS[expected_status].status)
         if answer.status_code == 401:
             assert "www-authenticate" in answer.headers
 
@@ -218,7 +225,9 @@ def test_decision_49_authority():
     [(_, looking)] = rules("list_orders", "get_order", "gasless_operation")
     assert looking == (Needs.KEY, "read")
     assert needs("create_order") == {(Needs.SIGNATURE, Needs.SIGNATURE)}
-    assert needs("validate_order", "simulate_order") == {(Needs.NOTHING, Needs.NOTHING)}
+    assert needs("create_batch", "validate_order") == {(Needs.NOTHING, Needs.SIGNATURE_OR_KEY)}
+    [(_, simulating)] = rules("simulate_order")
+    assert simulating == (Needs.SIGNATURE_OR_KEY_FOR_ACCOUNT, "trade")
     converting = ("gasless_split", "gasless_merge", "gasless_redeem")
     [(_, gasless)] = rules("create_gasless_order", *converting)
     assert gasless == (Needs.KEY_OF_MAKER, "trade")

@@ -15,6 +15,9 @@ from tests.chain.exchange.comparison import ALICE, BOB, CAROL, SAFE, Comparison,
 from tests.chain.exchange.evm_market import BUY, ONE, SELL
 from tests.signings import DOMAIN, EXCHANGE
 
+CALL = SimpleNamespace(key=None)
+"""A request without a key."""
+
 
 @pytest.fixture
 def beside():
@@ -149,10 +152,37 @@ def test_order_needs_the_balance_on_the_chain(beside):
 
 def test_preview_applies_the_same_rules(beside):
     beside.place(beside.signed(BOB, SELL, *amounts(SELL, 2 * ONE, 4 * ONE)))
-    reply = preview(beside).simulate({"marketId": "rain", **bid(beside)})
+    reply = preview(beside).simulate(CALL, {"marketId": "rain", **bid(beside)})
     assert (reply.matched, reply.filled_tokens) == (True, str(4 * ONE))
     with pytest.raises(ApiError, match="setGasless"):
-        preview(beside).simulate({"marketId": "rain", **beside.unsigned(ALICE, BUY, 50, ONE)})
+        preview(beside).simulate(CALL, {"marketId": "rain", **beside.unsigned(ALICE, BUY, 50, ONE)})
+
+
+def test_preview_states_no_balance_without_the_signature(beside):
+    """Only the maker's signature, or a key bound to the maker, shows its balance."""
+    beside.place(beside.signed(BOB, SELL, *amounts(SELL, 2 * ONE, 4 * ONE)))
+    big = {"marketId": "rain", **beside.signed(ALICE, BUY, *amounts(BUY, 4_000 * ONE, 8_000 * ONE))}
+    junk = {**big, "signature": bid(beside)["signature"]}
+    with pytest.raises(InsufficientBalanceError, match=f"has {1_000 * ONE} wei"):
+        preview(beside).simulate(CALL, big)
+    reply = preview(beside).simulate(CALL, junk)
+    assert (reply.filled_tokens, reply.account_checked) == (str(4 * ONE), False)
+    key = SimpleNamespace(scopes=("trade",), makers=(ALICE,))
+    with pytest.raises(InsufficientBalanceError):
+        preview(beside).simulate(SimpleNamespace(key=key), junk)
+    for other in ({"scopes": ("read",)}, {"makers": (BOB,)}):
+        call = SimpleNamespace(key=SimpleNamespace(**vars(key) | other))
+        assert not preview(beside).simulate(call, junk).account_checked
+
+
+async def test_validation_of_a_wrong_signature_states_no_balance(beside):
+    big = {"marketId": "rain", **beside.signed(ALICE, BUY, *amounts(BUY, 4_000 * ONE, 8_000 * ONE))}
+    call = SimpleNamespace(key=None, request_id="1")
+    reply = await preview(beside).validate(call, big)
+    assert reply.rejection["code"] == "INSUFFICIENT_BALANCE"
+    reply = await preview(beside).validate(call, {**big, "signature": bid(beside)["signature"]})
+    assert reply.rejection["code"] == "INVALID_SIGNATURE"
+    assert str(1_000 * ONE) not in str(reply.rejection)
 
 
 def test_order_read_before_its_market_opened_is_rejected(beside):
