@@ -43,6 +43,7 @@ if TYPE_CHECKING:
         Expire,
         Reduce,
         Replace,
+        ResetClock,
         SetBalance,
         SetLimits,
         SetMarket,
@@ -50,6 +51,7 @@ if TYPE_CHECKING:
         SetNonce,
         Settled,
         SettleFailed,
+        SpentHash,
         Submit,
     )
     from clob.market import Balance, Funds, Limits, Market, Mode
@@ -107,6 +109,7 @@ __all__ = [
     "RemovalReason",
     "Replace",
     "Replayed",
+    "ResetClock",
     "Resting",
     "RunRejectedError",
     "SelfTrade",
@@ -118,6 +121,7 @@ __all__ = [
     "SettleFailed",
     "Settled",
     "Side",
+    "SpentHash",
     "Submit",
     "TimeInForce",
     "Trade",

@@ -183,6 +183,33 @@ class SettleFailed(Base, frozen=True, kw_only=True, gc=False, tag=True):
     """Reason, only recorded."""
 
 
+# ----- the time ------------------------------------------------------------------------------
+
+
+class SpentHash(msgspec.Struct, frozen=True, gc=False):
+    """The hash of a signed order that was executed, with the terms that end its validity."""
+
+    order_hash: bytes
+    """Hash of the signed order, 32 bytes."""
+    maker: str
+    """Its maker."""
+    nonce: int
+    """Its nonce: the hash is dropped once the maker's nonce is higher."""
+    expiration_s: int
+    """Its expiration, Unix seconds: the hash is dropped afterwards; 0 for none."""
+
+
+class ResetClock(Base, frozen=True, kw_only=True, gc=False, tag=True):
+    """Set the time, which may go back: the only command whose time may be before the last one's.
+
+    Repairs a log that was written with a wrong clock. Orders that the wrong time removed stay
+    removed. Their hashes must stay used, or the signed orders could be executed a second time.
+    """
+
+    spent: tuple[SpentHash, ...] = ()
+    """Hashes of executed orders that were dropped as expired but are valid at the new time."""
+
+
 # ----- several at once -----------------------------------------------------------------------
 
 
@@ -210,6 +237,7 @@ Single: TypeAlias = (
     | SetBalance
     | Settled
     | SettleFailed
+    | ResetClock
 )
 """Any command except a batch."""
 

@@ -56,6 +56,7 @@ KINDS: Final[dict[int, type[msgspec.Struct]]] = {
     13: commands.Settled,
     14: commands.SettleFailed,
     15: commands.Batch,
+    16: commands.ResetClock,
     64: events.OrderAdded,
     65: events.Trade,
     66: events.OrderReduced,

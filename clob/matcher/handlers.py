@@ -62,6 +62,14 @@ def set_limits(engine: Engine, command: commands.SetLimits, now_ms: int) -> list
     return []
 
 
+def reset_clock(engine: Engine, command: commands.ResetClock, now_ms: int) -> list[Event]:
+    """Keep the hashes of executed orders that are valid again; the engine sets the time."""
+    for each in command.spent:
+        if each.order_hash not in engine.used_hashes:
+            engine.add_spent(each.order_hash, each.maker, each.nonce, each.expiration_s)
+    return []
+
+
 HANDLERS: Final[dict[type, Handler]] = {
     commands.Reduce: Handler(rejections.check_reduce, amend.reduce),
     commands.Replace: Handler(rejections.check_replace, amend.replace),
@@ -76,4 +84,5 @@ HANDLERS: Final[dict[type, Handler]] = {
     commands.Settled: Handler(rejections.check_settled, settlement.settled),
     commands.SettleFailed: Handler(rejections.check_settle_failed, settlement.settle_failed),
     commands.Batch: Handler(rejections.check_batch, batch.batch),
+    commands.ResetClock: Handler(rejections.check_reset_clock, reset_clock),
 }

@@ -596,6 +596,27 @@ def _check_paired(market_state: "MarketState", seq: int, trades: tuple[int, ...]
         )
 
 
+# ----- ResetClock ----------------------------------------------------------------------------
+
+
+def check_reset_clock(state: "Admission", command: commands.ResetClock, now_ms: int) -> None:
+    """Raise for an invalid time, which may be before the last one, or a malformed hash."""
+    if type(now_ms) is not int or not 0 <= now_ms <= TIME_MAX:
+        raise time_rejection(now_ms, 0)
+    if type(command.spent) is not tuple:
+        raise errors.InvalidCommandError(f"spent must be a tuple; got {show(command.spent)}")
+    for each in command.spent:
+        if type(each) is not commands.SpentHash:
+            raise errors.InvalidCommandError(f"spent may contain SpentHash; got {show(each)}")
+        if type(each.order_hash) is not bytes or len(each.order_hash) != 32:
+            raise errors.InvalidCommandError(
+                f"order_hash must be 32 bytes; got {show(each.order_hash)}"
+            )
+        check_text("maker", each.maker)
+        check_uint256("nonce", each.nonce)
+        check_uint256("expiration_s", each.expiration_s)
+
+
 # ----- Batch ---------------------------------------------------------------------------------
 
 

@@ -8,6 +8,7 @@ from clob.commands import (
     Expire,
     Reduce,
     Replace,
+    ResetClock,
     SetBalance,
     SetLimits,
     SetMarket,
@@ -15,6 +16,7 @@ from clob.commands import (
     SetNonce,
     Settled,
     SettleFailed,
+    SpentHash,
     Submit,
 )
 from clob.errors import RejectedError
@@ -79,6 +81,8 @@ STORY = [
     SetMode(market="rain", mode=Mode.RESOLVED, now_ms=2_017),
     submit("k", Side.BUY, 5, 3, now_ms=2_018),  # rejected: resolved
     Expire(now_ms=1),  # rejected: earlier time
+    ResetClock(now_ms=1_000, spent=(SpentHash(b"7" * 32, "x", 2**255, 3),)),
+    Expire(now_ms=1_001),
 ]
 
 

@@ -234,7 +234,7 @@ def test_damaged_journal_is_rejected():
 
 
 def test_run_stops_before_a_damaged_frame():
-    frames, _ = journal_of(STORY, 10)
+    frames, _ = journal_of(STORY, 11)
     matcher, expected = Matcher(), Matcher()
     with pytest.raises(FrameTruncatedError, match="frame 3"):
         run(b"".join(frames)[:-1], matcher)

@@ -61,9 +61,9 @@ def values_of(hint):
     return st.one_of(*map(values_of, arguments))
 
 
-COMMANDS = typing.get_args(commands.Command)
-LATER = (events.Rejected, events.PairedTrade)
-EVENTS = (*(kind for kind in typing.get_args(events.Event) if kind not in LATER), *LATER)
+LATER = (commands.ResetClock, events.Rejected, events.PairedTrade)
+COMMANDS = (*(kind for kind in typing.get_args(commands.Command) if kind not in LATER), LATER[0])
+EVENTS = (*(kind for kind in typing.get_args(events.Event) if kind not in LATER), *LATER[1:])
 PARTS = (order.Order, market.Market, market.Limits, market.Balance, OrderRecord)
 """Structs with canonical bytes that are neither commands nor events."""
 
@@ -138,6 +138,13 @@ ONE_OF_EACH = (
     commands.Settled(now_ms=1, market="rain", trades=(1, 2, 300)),
     commands.SettleFailed(now_ms=1, market="rain", trade=3, wallet="0xB0B", reason="reverted"),
     commands.Batch(now_ms=1, commands=(A_SUBMIT, commands.Cancel(order_id="ord_1")), atomic=True),
+    commands.ResetClock(
+        now_ms=1,
+        spent=(
+            commands.SpentHash(bytes(range(32)), "0xA11CE", 2**256 - 1, 1_700_000_000),
+            commands.SpentHash(bytes(32), "", 0, 0),
+        ),
+    ),
     events.OrderAdded(1, "rain", "101", "ord_1", order.Side.BUY, 50, 60 * 10**18),
     events.Trade(
         seq=2,

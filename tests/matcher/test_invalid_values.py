@@ -20,6 +20,7 @@ from clob import (
     Reduce,
     RejectedError,
     Replace,
+    ResetClock,
     SetBalance,
     SetLimits,
     SetMarket,
@@ -28,6 +29,7 @@ from clob import (
     Settled,
     SettleFailed,
     Side,
+    SpentHash,
     Submit,
 )
 from clob.codec import decode, encode
@@ -162,6 +164,7 @@ COMMANDS = {
     "balance": SetBalance(wallet="B", asset="m-yes", amount=500),
     "settled": Settled(market="m", trades=(2,)),
     "failed": SettleFailed(market="m", trade=2, wallet="B", reason="no"),
+    "clock": ResetClock(spent=(SpentHash(b"7" * 32, "B", 3, 2_000),)),
     "batch": Batch(commands=(NEW, Cancel(order_id="bid"))),
     "atomic batch": Batch(commands=(NEW, Cancel(order_id="bid")), atomic=True),
 }

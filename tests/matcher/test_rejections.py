@@ -14,6 +14,7 @@ from clob import (
     Reduce,
     RejectedError,
     Replace,
+    ResetClock,
     SelfTrade,
     SetBalance,
     SetLimits,
@@ -22,6 +23,7 @@ from clob import (
     SetNonce,
     Settled,
     SettleFailed,
+    SpentHash,
     Submit,
     TimeInForce,
     errors,
@@ -73,6 +75,12 @@ def in_big(order_id, size, *, price=50, write=buy, **fields):
     return write(order_id, price, size, market="big", token="big-yes", **fields)
 
 
+def spent(**fields):
+    """Return a reset of the clock with one hash."""
+    terms = {"order_hash": HASH, "maker": "B", "nonce": 1, "expiration_s": 2}
+    return ResetClock(spent=(SpentHash(**terms | fields),))
+
+
 RULES = [
     # ----- the envelope
     (errors.InvalidTimeError, buy("x", 50, 2, now_ms=-1), ["now_ms", 0, TIME_MAX, -1]),
@@ -81,6 +89,8 @@ RULES = [
     (errors.InvalidTimeError, Batch(commands=(), now_ms=None), ["integer", None]),
     (errors.ClockWentBackError, buy("x", 50, 2, now_ms=999), ["now_ms", 1_000, 999]),
     (errors.ClockWentBackError, Cancel(order_id="bid", now_ms=0), [1_000, "got 0"]),
+    (errors.InvalidTimeError, ResetClock(now_ms=-1), ["now_ms", 0, TIME_MAX, -1]),
+    (errors.InvalidTimeError, ResetClock(now_ms=2**63), [TIME_MAX, 2**63]),
     (errors.DeadlinePassedError, buy("x", 50, 2, deadline_ms=999), ["deadline", 999, 1_000]),
     # ----- commands
     (errors.InvalidCommandError, buy("x", 50, 2, deadline_ms="1"), ["deadline_ms", "'1'"]),
@@ -131,6 +141,12 @@ RULES = [
     (errors.InvalidCommandError, Settled(market="m", trades=("2",)), ["trade", "seq", "'2'"]),
     (errors.InvalidCommandError, SettleFailed(market="m", trade=2.0), ["trade", "seq", "2.0"]),
     (errors.InvalidCommandError, Batch(commands=(buy("x", 50, 2, now_ms=-1),)), ["now_ms", -1]),
+    (errors.InvalidCommandError, ResetClock(spent=[]), ["spent", "tuple", "[]"]),
+    (errors.InvalidCommandError, ResetClock(spent=(HASH,)), ["spent", "SpentHash"]),
+    (errors.InvalidCommandError, spent(order_hash=b"7" * 31), ["order_hash", "32 bytes"]),
+    (errors.InvalidCommandError, spent(maker=5), ["maker", "got 5"]),
+    (errors.InvalidCommandError, spent(nonce=2**256), ["nonce", 2**256]),
+    (errors.InvalidCommandError, spent(expiration_s=-1), ["expiration_s", -1]),
     (errors.BatchTooLargeError, Batch(commands=()), [1, 20, "got 0"]),
     (errors.BatchTooLargeError, Batch(commands=(Cancel(order_id="x"),) * 21), [20, 21]),
     # ----- markets

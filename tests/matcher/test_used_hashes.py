@@ -15,13 +15,16 @@ from clob import (
     OrderStatus,
     Reduce,
     Replace,
+    ResetClock,
     SelfTrade,
     SetLimits,
     SetNonce,
+    SpentHash,
     TimeInForce,
 )
 from clob.errors import (
     ClientIdConflictError,
+    ClockWentBackError,
     InvalidCommandError,
     NonceTooLowError,
     OrderAlreadyUsedError,
@@ -231,6 +234,48 @@ def test_dropped_hashes_leave_no_state(matcher):
     assert [matcher.is_used(hash_of(number)) for number in (38, 40)] == [False, True]
     matcher.apply(SetNonce(maker="B", nonce=100, now_ms=21_000))
     assert abs(len(matcher.snapshot()) - len(before)) < 10
+
+
+# ----- a clock that was wrong ----------------------------------------------------------------
+
+
+def test_reset_takes_the_time_back(matcher):
+    matcher.apply(buy("early", 50, 10, expiration_s=100))
+    matcher.apply(Expire(now_ms=99_000_000))
+    with rejected(matcher, ClockWentBackError):
+        matcher.apply(buy("b", 50, 1, now_ms=50_000))
+    assert matcher.apply(ResetClock(now_ms=50_000)) == []
+    assert matcher.now_ms == 50_000
+    assert matcher.restore(matcher.snapshot()).state_hash() == matcher.state_hash()
+    matcher.apply(buy("b", 50, 1, expiration_s=100, now_ms=50_000))
+    assert matcher.next_expiry_s == 100
+    assert [event.order_id for event in matcher.expire(101_000)] == ["b"]
+
+
+@pytest.mark.parametrize("restart", [False, True])
+def test_order_that_a_wrong_time_expired_is_not_executed_again(matcher, restart):
+    matcher.apply(SIGNED)
+    matcher.apply(sell("s", 50, 10, time_in_force=TimeInForce.IOC))
+    finish(matcher)
+    matcher.apply(Expire(now_ms=99_000_000))
+    assert not matcher.is_used(HASH)
+    spent = SpentHash(HASH, "B", 3, 100)
+    matcher.apply(ResetClock(now_ms=50_000, spent=(spent,)))
+    if restart:
+        matcher = matcher.restore(matcher.snapshot())
+    with rejected(matcher, OrderAlreadyUsedError):
+        matcher.apply(again(STRANGER, now_ms=50_000))
+    before = matcher.snapshot()
+    matcher.apply(ResetClock(now_ms=50_000, spent=(spent,)))
+    assert matcher.snapshot() == before
+    matcher.apply(Expire(now_ms=101_000))
+    assert not matcher.is_used(HASH)
+
+
+def test_reset_keeps_the_order_of_a_hash_that_is_known(matcher):
+    matcher.apply(SIGNED)
+    matcher.apply(ResetClock(now_ms=0, spent=(SpentHash(HASH, "B", 3, 100),)))
+    assert matcher.order_by_hash(HASH).order.id == "a"
 
 
 # ----- client ids ----------------------------------------------------------------------------

@@ -35,7 +35,7 @@ WRONG = (
 WEIGHTS = {
     "submit": 620, "cancel": 110, "replace": 80, "reduce": 50, "batch": 40, "settled": 20,
     "set_balance": 90, "settle_failed": 4, "expire": 6, "cancel_all": 3, "set_nonce": 3,
-    "set_market": 3, "set_mode": 8, "set_limits": 2, "add_market": 1,
+    "set_market": 3, "set_mode": 8, "set_limits": 2, "add_market": 1, "reset_clock": 1,
 }  # fmt: skip
 
 
@@ -223,6 +223,13 @@ class Commands:
         """Draw a settlement of trades; both halves of a mint or merge come together."""
         market, seqs = self.waiting()
         return clob.Settled(market=market, trades=tuple(seqs[: 1 if self.odd() else 20]))
+
+    def reset_clock(self) -> clob.ResetClock:
+        """Draw a reset of the clock by up to a minute, with the hash of an earlier order."""
+        self.now_ms -= self.rng.randint(0, 60_000)
+        order_hash = self.rng.randint(1, self.count).to_bytes(32)
+        spent = clob.SpentHash(order_hash, self.rng.choice(MAKERS), 0, self.now_ms // 1_000 + 30)
+        return clob.ResetClock(spent=(spent,))
 
     def settle_failed(self) -> clob.SettleFailed:
         """Draw a failed settlement."""
