@@ -259,8 +259,8 @@ def execute_range(
         pass  # the caller sees it from the end index
     finally:
         book._listener = None
-    if kinds is not None:
-        kinds[span.start : index] = events["kind"][span.start : index]
+        if kinds is not None:
+            kinds[span.start : index] = events["kind"][span.start : index]
     return index, fill_count + len(writer.array()), best_count + best_writer.count, writer.hit
 
 
@@ -425,7 +425,8 @@ class BatchMethods(Views):
             bests: array of ``BEST`` to write to, a row for each event that changed a best price
                 or its size; None writes none.
             kinds: array of ``uint8`` to write to, at least as long as events: the kind of each
-                event executed or skipped; None writes none.
+                event executed or skipped, so not of one that is rejected without ``status``;
+                None writes none.
             differs: array of ``uint8`` to write to, at least as long as events: 1 for each
                 command whose fills differ from the recorded ones, as for ``verify``; other items
                 stay unchanged. None writes none.

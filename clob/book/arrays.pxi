@@ -181,7 +181,7 @@ cdef tuple run_range(
     if not (
         as_i64(<PyObject*>start, &first)
         and (stop is None or as_i64(<PyObject*>stop, &last))
-        and (not timed or as_i64(<PyObject*>until_ns, &until))
+        and (not timed or as_signed(<PyObject*>until_ns, &until))
         and as_i64(<PyObject*>watch, &owner)
         and as_i64(<PyObject*>base, &number)
         and (

@@ -515,10 +515,10 @@ cdef inline Py_ssize_t execute(
         prefetch(event + 32)
         guess = prefetch_ahead(core, event, guesses, index) if ahead else <uint32_t>NIL
         kind = kind_of(event)
-        if advances and kinds != NULL:
-            kinds[index] = <uint8_t>kind
         if advances and KIND_TRADE <= kind <= KIND_SETTLE:
             # Recorded events do not change the book.
+            if kinds != NULL:
+                kinds[index] = <uint8_t>kind
             if status != NULL:
                 status[index] = DONE
             event += 1
@@ -551,6 +551,8 @@ cdef inline Py_ssize_t execute(
         if unlikely(not write_status(status, index, code)):
             out.code = code
             return index
+        if advances and kinds != NULL:
+            kinds[index] = <uint8_t>kind
         if writes_bests and done != DONE_AWAY and bests_changed(core, bests):
             bests_write(core, bests, event, base + index)
             if unlikely(bests.count == bests.room):

@@ -123,8 +123,8 @@ cdef inline int ensure_hash(PyObject* text) except -1:
     return 0
 
 
-cdef inline bint as_i64(PyObject* value, int64_t* result) noexcept:
-    # An integer from 0 to 2**63 - 1.
+cdef inline bint as_signed(PyObject* value, int64_t* result) noexcept:
+    # An integer of 64 bits with sign.
     cdef int overflow = 0
     if not is_integer(value):
         return False
@@ -132,7 +132,12 @@ cdef inline bint as_i64(PyObject* value, int64_t* result) noexcept:
         result[0] = compact_value(value)
     else:
         result[0] = to_i64(value, &overflow)
-    return overflow == 0 and result[0] >= 0
+    return overflow == 0
+
+
+cdef inline bint as_i64(PyObject* value, int64_t* result) noexcept:
+    # An integer from 0 to 2**63 - 1.
+    return as_signed(value, result) and result[0] >= 0
 
 
 cdef inline size_t limit_of(object trades_max) except? 0:

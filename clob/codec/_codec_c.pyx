@@ -559,10 +559,13 @@ cdef inline bint get_uint64(Reader* data, uint64_t* value) noexcept:
     width = data.at[0]
     if width > 8 or data.end - data.at - 1 < width:
         return False
+    # A rejected integer leaves the position, from which get_integer reads on.
+    if unlikely(width > 0 and data.at[width] == 0):
+        return False
     value[0] = 0
     memcpy(value, data.at + 1, width)
     data.at += 1 + width
-    return width == 0 or data.at[-1] != 0
+    return True
 
 
 cdef PyObject* get_large_integer(Reader* data) noexcept:

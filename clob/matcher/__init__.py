@@ -304,7 +304,8 @@ class Matcher:
         """Return a matcher with the state of a snapshot, which continues as the original would.
 
         Raises:
-            InvalidSnapshotError: the bytes are not a snapshot of this version, or are damaged.
+            InvalidSnapshotError: the bytes are not a snapshot of this version, are damaged, or are
+                not those that :meth:`snapshot` would return for the state.
         """
         matcher = cls()
         _snapshots.restore(matcher._engine, state)

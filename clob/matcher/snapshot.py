@@ -169,11 +169,16 @@ class StructReader:
         self.state = state
         self.offset: int = len(MAGIC)
         self.makers: list[str] = []
+        self.known: set[str] = set()
 
     def maker(self, place: int) -> str:
         """Return a maker by index; the name of a new one is read next."""
         if place == len(self.makers):
-            self.makers.append(self.take(Text).text)
+            maker = self.take(Text).text
+            if maker in self.known:
+                raise ValueError(f"maker {maker!r} appears twice")
+            self.known.add(maker)
+            self.makers.append(maker)
         return self.makers[place]
 
     def take(self, kind: type[T]) -> T:
@@ -188,8 +193,8 @@ class StructReader:
         state, offset, makers = self.state, self.offset, self.makers
         for _ in range(count):
             order, offset = read(OrderSnapshot, state, offset)
-            if order.number > TIME_MAX or order.accepted_ms > TIME_MAX:
-                check_counts(order.number, order.accepted_ms)
+            if order.remaining > order.size or max(order.number, order.accepted_ms) > TIME_MAX:
+                check_order(order)
             if order.maker >= len(makers):
                 self.offset = offset
                 self.maker(order.maker)
@@ -197,9 +202,16 @@ class StructReader:
             yield order, makers[order.maker]
         self.offset = offset
 
-    def several(self, kind: type[T], count: int) -> Iterator[T]:
-        """Yield ``count`` Structs."""
-        return (self.take(kind) for _ in range(count))
+    def ascending(self, kind: type[T], count: int, *key: str) -> Iterator[T]:
+        """Yield ``count`` Structs, which must be sorted by the fields of their key."""
+        key_of, last = attrgetter(*key), None
+        for _ in range(count):
+            value = self.take(kind)
+            found = key_of(value)
+            if last is not None and not last < found:
+                raise ValueError(f"{kind.__name__} {found!r} is not after {last!r}")
+            yield value
+            last = found
 
 
 def restore(engine: "Engine", state: bytes) -> None:
@@ -234,18 +246,23 @@ def _restore(engine: "Engine", reader: StructReader) -> None:
         market_state = engine.markets[where.market]
         state = reader.take(OrderSnapshot)
         check_token(market_state, where.is_yes)
-        check_counts(state.number, state.accepted_ms)
+        check_order(state)
         entry = engine.entry_from(market_state, state, where.is_yes, reader.maker(state.maker))
         engine.finish(entry, where.removal)
-    for nonce in reader.several(NonceState, head.nonces):
+    for nonce in reader.ascending(NonceState, head.nonces, "maker"):
         engine.nonces[nonce.maker] = nonce.nonce
-    for account in reader.several(AccountState, head.accounts):
+    for account in reader.ascending(AccountState, head.accounts, "wallet", "asset"):
         balance = account.high * (UINT256_MAX + 1) + account.low
+        if not balance:
+            raise ValueError(f"wallet {account.wallet!r} has a balance of 0")
         opened = engine.account(account.wallet, account.asset)
         opened.balance = -balance if account.owes else balance
-    for spent in reader.several(SpentState, head.spent):
-        engine.add_spent(*msgspec.structs.astuple(spent))
     check_counts(head.number, head.now_ms)
+    check_orders(engine, len(resting) + head.finished, head.number)
+    for spent in reader.ascending(SpentState, head.spent, "order_hash"):
+        if spent.order_hash in engine.used_hashes:
+            raise ValueError(f"hash 0x{spent.order_hash.hex()} appears twice")
+        engine.add_spent(*msgspec.structs.astuple(spent))
     left = len(reader.state) - HASH_BYTES - reader.offset
     if left:
         raise ValueError(f"{left} bytes after the end")
@@ -256,6 +273,33 @@ def check_counts(number: int, time_ms: int) -> None:
     """Raise for a number or a time above 63 bits."""
     if number > TIME_MAX or time_ms > TIME_MAX:
         raise ValueError(f"number and time must be at most {TIME_MAX}")
+
+
+def check_order(state: OrderSnapshot) -> None:
+    """Raise for a number or a time above 63 bits, or a remaining size above the size."""
+    check_counts(state.number, state.accepted_ms)
+    if state.remaining > state.size:
+        raise ValueError(f"order {state.id!r} has {state.remaining} wei left of {state.size}")
+
+
+def check_orders(engine: "Engine", count: int, last: int) -> None:
+    """Raise if two orders share an id, number, hash or client id; ``last`` is the last number."""
+    entries = engine.entries.values()
+    hashed = sum(entry.order_hash is not None for entry in entries)
+    named = sum(entry.client_id is not None for entry in entries)
+    numbers = {entry.number for entry in entries}
+    found = (len(entries), len(numbers), len(engine.used_hashes), len(engine.client_ids))
+    if found != (count, count, hashed, named):
+        raise ValueError("two orders have the same id, number, hash or client id")
+    if max(numbers, default=0) > last:
+        raise ValueError(f"order number {max(numbers)} is above {last}, the last one")
+
+
+def check_queues(market_state: "MarketState", entries: "list[OrderEntry]") -> None:
+    """Raise if the orders of a market are not in the sequence of their queues."""
+    ids = market_state.yes_book.ids() + market_state.no_book.ids()
+    if ids != [entry.order.id for entry in entries]:
+        raise ValueError(f"the orders of market {market_state.market.id!r} are not sorted")
 
 
 def check_token(market_state: "MarketState", is_yes: bool) -> None:
@@ -291,9 +335,13 @@ def _restore_market(engine: "Engine", reader: StructReader) -> "list[OrderEntry]
     entries += engine.restore_book(
         market_state.no_book, market_state, reader.orders(state.no), False
     )
+    check_queues(market_state, entries)
     market_state.seq_book.seq = state.seq
     for _ in range(state.pending):
         _restore_pending(engine, market_state, reader)
+    seqs = market_state.pending
+    if len(seqs) != state.pending or max(seqs, default=0) > state.seq:
+        raise ValueError(f"the pending trades of market {state.market.id!r} have wrong seqs")
     check_pairs(market_state)
     return entries
 
