@@ -7,6 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
+import clob
 from clob.signing import Domain
 from clob_server import gauges
 from clob_server.api.request import RequestIds
@@ -17,6 +18,8 @@ from clob_server.auth.tokens import tokens_of
 from clob_server.chain.client import ChainClient
 from clob_server.chain.messages import OperationDone as ChainDone
 from clob_server.chain.messages import OperationFailed as ChainFailed
+from clob_server.core.commands import DescribeExchange
+from clob_server.core.identity import changed_exchange
 from clob_server.core.ids import Ids
 from clob_server.core.lifecycle import Lifecycle, Phase
 from clob_server.core.recovery import recover
@@ -63,6 +66,8 @@ class Service(Server):
         )
         self.on_failure: Callable[[BaseException], None] = lambda error: None
         """Called when the log has failed, after which the process has to end."""
+        self.operations_left: int = 0
+        """Operations of the chain that were pending at the end and continue at the next start."""
         self._log: SqliteLog | None = None
         self._is_started = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
@@ -75,6 +80,7 @@ class Service(Server):
         Raises:
             LogLockedError: another server uses the folder.
             LogError: the log cannot be read, or is damaged.
+            ExchangeDiffersError: the log was written for another environment or EIP-712 domain.
             SettingsError: the public key of tokens cannot be used.
         """
         self._log = log = await asyncio.to_thread(SqliteLog, self.folder)
@@ -85,6 +91,7 @@ class Service(Server):
         self.state: ServerState
         self.state, event_hash, count = await asyncio.to_thread(recover, log)
         _LOG.info("recovered", extra={"command_seq": log.tail.seq, "done_again": count})
+        exchange = changed_exchange(self.state.registry.exchange, self.settings)
         self._build_core(log, event_hash)
         self._build_orders()
         self._build_settlement()
@@ -99,9 +106,30 @@ class Service(Server):
         run.add_done_callback(self._on_run_ended)
         self._tasks = [run, asyncio.create_task(expire_orders(self.sequencer, self.clock_ms))]
         await self.history.start(self.sequencer)
+        if exchange is not None:
+            await self.sequencer.submit(
+                lambda now_ms: DescribeExchange(exchange=exchange, now_ms=now_ms)
+            )
         await self.chain.wait_for_url()
+        self._log_start(log)
         self.lifecycle.phase = Phase.READY
         self._is_started.set()
+
+    def _log_start(self, log: SqliteLog) -> None:
+        """Log which exchange runs, and from which position of the log."""
+        settings = self.settings
+        _LOG.info(
+            "started",
+            extra={
+                "version": clob.__version__,
+                "environment": settings.environment,
+                "eip712_domain": str(self.domain),
+                "chain": self.chain.shown_url or settings.chain_source,
+                "command_seq": log.tail.seq,
+                "is_new_log": log.tail.seq == 1,
+                "data_dir": str(self.folder.absolute()),
+            },
+        )
 
     def _build_core(self, log: SqliteLog, event_hash: bytes) -> None:
         """Build authentication, the sequencer, and the readers of the state."""
@@ -162,6 +190,7 @@ class Service(Server):
         self.drain()
         if hasattr(self, "settlement"):
             self.feed.close()
+            self.operations_left = self.operations.num_running
             await self.operations.close()
             await self.conditions.close()
             await self.settlement.close()

@@ -17,6 +17,8 @@ from clob_server.cli.export import FORMATS, drop, droppable, export_journal, exp
 from clob_server.cli.options import add_options
 from clob_server.cli.run import run
 from clob_server.cli.verify import audit
+from clob_server.core.commands import ExchangeSettings
+from clob_server.core.identity import domain_of
 from clob_server.core.ids import Ids
 from clob_server.log import LogDamagedError, SqliteLog
 from clob_server.log.sqlite import DATABASE
@@ -134,10 +136,17 @@ def verify_log(log: SqliteLog, _: argparse.Namespace) -> int:
     rejected = ", ".join(f"{code} {count:,}" for code, count in sorted(result.rejected.items()))
     sys.stdout.write(
         f"ok, {result.frames:,} frames, {result.commands:,} commands, "
-        f"rejected {rejected or 'none'}, last command {result.last_seq}, "
-        f"state hash {result.state_hash.hex()}\n"
+        f"rejected {rejected or 'none'}, {exchange_text(result.exchange)}, "
+        f"last command {result.last_seq}, state hash {result.state_hash.hex()}\n"
     )
     return DONE
+
+
+def exchange_text(exchange: ExchangeSettings | None) -> str:
+    """Describe the exchange of a log."""
+    if exchange is None:
+        return "no environment recorded"
+    return f"environment {exchange.environment}, EIP-712 domain {domain_of(exchange)}"
 
 
 def export_log(log: SqliteLog, arguments: argparse.Namespace) -> int:

@@ -2,7 +2,9 @@
 
 import sys
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Final
+from functools import partial
+from logging import getLogger
+from typing import TYPE_CHECKING, Final, NoReturn
 
 from starlette.middleware.cors import CORSMiddleware
 
@@ -11,7 +13,7 @@ from clob_server.api.request import Receive, Scope, Send
 from clob_server.app import App
 from clob_server.cli.exit_codes import FAILED, UNUSABLE, complain
 from clob_server.cli.options import read_settings
-from clob_server.demo import Demo, reset_folder
+from clob_server.demo import Demo, keep_folder, reset_folder
 from clob_server.log import LogDamagedError
 from clob_server.service import Service
 from clob_server.settings import Settings, SettingsError
@@ -32,6 +34,8 @@ RECURSION_MAX: Final = 1_000
 """Recursion limit. eth-account raises it a hundredfold on import, beyond the stack of a thread, so
 that a deeply nested body could crash the process."""
 
+_LOG: Final = getLogger("clob_server")
+
 
 def run(given: Mapping[str, str | None], environ: Mapping[str, str]) -> int:
     """Run a server with settings from the command line, by name, until it is stopped.
@@ -47,7 +51,7 @@ def run(given: Mapping[str, str | None], environ: Mapping[str, str]) -> int:
         app = App(service, demo)
         config = config_of(app)
         if demo is not None:
-            reset_folder(service.folder)
+            reset_folder(service.folder, settings)
     except (SettingsError, ClobError, OSError) as error:
         return report(error)
     logging.configure(settings.log_level)
@@ -55,6 +59,8 @@ def run(given: Mapping[str, str | None], environ: Mapping[str, str]) -> int:
 
     def announce(host: str, port: int) -> None:
         address = address_of(host, port)
+        if demo is None:
+            keep_folder(service.folder)
         sys.stdout.write(f"listening on {address}\n{demo.welcome(address) if demo else ''}")
         sys.stdout.flush()
 
@@ -64,10 +70,36 @@ def run(given: Mapping[str, str | None], environ: Mapping[str, str]) -> int:
         on_draining=service.drain,
         on_lag=service.metrics.loop_lag_seconds.observe,
     )
-    service.on_failure = server.fail
+    service.on_failure = partial(log_failure, server)
     service.metrics.add_transport_rejections(server.server_state.rejected)
     code = server.run()
+    if server.started:
+        log_end(server, service, code)
     return code if app.failure is None else report(app.failure)
+
+
+def log_failure(server: HttpServer, error: BaseException) -> NoReturn:
+    """Log why the process ends at once, and end it."""
+    _LOG.critical(
+        "ended at once: the log failed, so the outcome of the last commands is unknown",
+        extra={"reason": repr(error)},
+    )
+    server.fail(error)
+
+
+def log_end(server: HttpServer, service: Service, code: int) -> None:
+    """Log why the server ended, and whether it left work behind."""
+    left = server.num_unanswered or service.operations_left
+    _LOG.info(
+        "ended, and failed to stop" if code else "ended with unfinished work" if left else "ended",
+        extra={
+            "reason": server.reason,
+            "unanswered_requests": server.num_unanswered,
+            "unfinished_operations": service.operations_left,
+            "command_seq": service.sequencer.seq,
+            "exit_code": code,
+        },
+    )
 
 
 def config_of(app: App) -> TransportConfig:

@@ -8,7 +8,7 @@ import msgspec
 from clob import RejectedError
 from clob.errors import ReplayDiffersError
 from clob.journal import ZERO_HASH, Frame, encode_frame, event_hash
-from clob_server.core.commands import ENGINE
+from clob_server.core.commands import ENGINE, ExchangeSettings
 from clob_server.core.recovery import commands_of
 from clob_server.core.state import ServerState, outcome_of
 from clob_server.log import Log, LogDamagedError, Snapshot, Tail
@@ -57,6 +57,8 @@ class AuditResult(msgspec.Struct, kw_only=True):
     """Event hash after the last command."""
     state_hash: bytes = b""
     """State hash of the matcher after the last command."""
+    exchange: ExchangeSettings | None = None
+    """The settings that the log depends on, if it has them."""
 
 
 def audit(log: Log) -> AuditResult:
@@ -102,6 +104,7 @@ def run(
     if snapshot is not None and kept == result.last_seq:
         compare(snapshot, state, result.event_hash)
     result.state_hash = state.matcher.state_hash()
+    result.exchange = state.registry.exchange
     return result
 
 

@@ -244,6 +244,28 @@ class FollowChain(ServerBase, frozen=True, kw_only=True):
     """Hashes of orders cancelled on the chain, 0x and 64 hex digits."""
 
 
+class ExchangeSettings(Record, frozen=True, kw_only=True):
+    """The settings that the commands of a log depend on."""
+
+    environment: str
+    """``test`` or ``production``."""
+    eip712_name: str
+    eip712_version: str
+    chain_id: str
+    """Chain id of the EIP-712 domain, decimal digits."""
+    verifying_contract: str
+    """Contract of the EIP-712 domain, in EIP-55 form; empty without one."""
+    rules: tuple[tuple[str, str], ...] = ()
+    """Names and values of settings that may change between two starts; a change is logged."""
+
+
+class DescribeExchange(ServerBase, frozen=True, kw_only=True):
+    """Record the settings that the log depends on, at the first start and after a change."""
+
+    KIND: ClassVar[int] = 143
+    exchange: ExchangeSettings
+
+
 ServerCommand: TypeAlias = (
     OrderCharge
     | AddKey
@@ -259,6 +281,7 @@ ServerCommand: TypeAlias = (
     | SendTrades
     | EndTrades
     | FollowChain
+    | DescribeExchange
 )
 """A server command."""
 

@@ -161,6 +161,7 @@ class _Kept(msgspec.Struct, frozen=True, array_like=True):
     grants: list[FaucetGrant]
     conditions: list[tuple[str, commands.Condition]]
     settling: LedgerSnapshot
+    exchange: commands.ExchangeSettings | None = None
 
 
 class Registry:
@@ -176,6 +177,8 @@ class Registry:
         """Faucet grants of the last day."""
         self.settling: SettlementLedger = SettlementLedger()
         self.budgets: commands.Budgets = commands.Budgets()
+        self.exchange: commands.ExchangeSettings | None = None
+        """The settings that the log depends on; None in a log that no server has started on."""
         self.now_ms: int = 0
         """Time of the latest command, Unix milliseconds."""
         self._delegate_nonces: dict[str, int] = {}
@@ -195,6 +198,7 @@ class Registry:
             commands.SendTrades: lambda command: self.settling.send(command),
             commands.EndTrades: lambda command: self.settling.end(command),
             commands.FollowChain: lambda command: self.settling.follow(command),
+            commands.DescribeExchange: self._describe_exchange,
         }
 
     def apply(self, command: commands.ServerCommand) -> None:
@@ -257,6 +261,9 @@ class Registry:
             raise MarketBoundError(f"market {command.market!r:.80} already has a condition")
         self.conditions[command.market] = command.condition
 
+    def _describe_exchange(self, command: commands.DescribeExchange) -> None:
+        self.exchange = command.exchange
+
     def _set_budgets(self, command: commands.SetBudgets) -> None:
         self.budgets = command.budgets
 
@@ -275,6 +282,7 @@ class Registry:
             grants=list(self.grants),
             conditions=sorted(self.conditions.items(), key=itemgetter(0)),
             settling=self.settling.snapshot(),
+            exchange=self.exchange,
         )
         return msgspec.msgpack.encode(kept)
 
@@ -296,6 +304,7 @@ class Registry:
         made.grants = FaucetGrants(kept.grants)
         made.conditions = dict(kept.conditions)
         made.settling = SettlementLedger(kept.settling)
+        made.exchange = kept.exchange
         return made
 
 

@@ -3,21 +3,24 @@
 import asyncio
 import shutil
 from collections.abc import Iterable
-from contextlib import suppress
+from contextlib import closing, suppress
 from fnmatch import fnmatch
 from pathlib import Path
 from typing import Final
 
+from clob.errors import InvalidBytesError, InvalidSnapshotError
 from clob_server.auth.api_keys import TOKENS, secret
 from clob_server.auth.policy import ADMIN
 from clob_server.auth.tokens import mint
 from clob_server.chain.client import Stage
+from clob_server.core.identity import check_exchange, exchange_settings
+from clob_server.core.recovery import recover
 from clob_server.demo.bots import MARKET, NO, QUESTION, YES, Bots, opening
 from clob_server.log import LogError, LogLockedError, SqliteLog
 from clob_server.log.files import make_folder
 from clob_server.log.sqlite import DATABASE
 from clob_server.service import Service
-from clob_server.settings import SettingsError
+from clob_server.settings import Settings, SettingsError
 
 TOKEN_TTL_S: Final = 7 * 86_400
 """Lifetime of the printed operator token."""
@@ -81,18 +84,28 @@ FOLDERS: Final = {"chain": ("outbox.*",), "devchain": ("chain.db*",)}
 """Folders of a demo and the files in them."""
 
 
-def reset_folder(folder: Path) -> None:
+def keep_folder(folder: Path) -> None:
+    """Make a folder an ordinary one, which the next demo must not empty.
+
+    Raises:
+        OSError: the mark of a demo cannot be removed.
+    """
+    (folder / MARK).unlink(missing_ok=True)
+
+
+def reset_folder(folder: Path, settings: Settings) -> None:
     """Create the folder of a demo, or empty an existing one.
 
     Raises:
         SettingsError: the folder has other files; nothing was removed.
+        ExchangeDiffersError: its log has another environment or EIP-712 domain than the settings.
         LogLockedError: a demo is running in the folder.
         OSError: the folder cannot be emptied or created.
     """
     paths = list(folder.iterdir()) if folder.exists() else []
     if paths:
         check_ours(folder, paths)
-        check_free(folder)
+        check_free(folder, settings)
     for path in paths:
         if path.is_dir():
             shutil.rmtree(path)
@@ -124,13 +137,15 @@ def is_one_of(path: Path, patterns: Iterable[str]) -> bool:
     return path.is_file() and any(fnmatch(path.name, pattern) for pattern in patterns)
 
 
-def check_free(folder: Path) -> None:
-    """Reject a folder that a server is using."""
+def check_free(folder: Path, settings: Settings) -> None:
+    """Reject a folder that a server is using, or with the log of another exchange."""
     if not (folder / DATABASE).exists():
         return
     try:
-        SqliteLog(folder).close()
+        with closing(SqliteLog(folder)) as log:
+            recorded = recover(log)[0].registry.exchange
     except LogLockedError:
         raise
-    except LogError:  # a damaged log is deleted like a sound one
+    except (LogError, InvalidBytesError, InvalidSnapshotError):  # deleted like a sound one
         return
+    check_exchange(recorded, exchange_settings(settings), folder.absolute())

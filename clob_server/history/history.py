@@ -277,13 +277,15 @@ class History:
         Raises:
             ApiError: RECOVERING, history is too far behind.
         """
-        hashed, seq = order_hash_in(order_ref), self._engine.seq
+        hashed = order_hash_in(order_ref)
+        # Before the first order the file may not exist.
+        seq = self._engine.seq if self._state.num_orders else 0
 
         def find(reader: StoreReader) -> bytes | None:
             return reader.order(order_ref) if hashed is None else reader.order_by_hash(hashed)
 
         body = await self._read(find) if self._written else None
-        if body is None and seq:  # before the first command the file may not exist
+        if body is None and seq:
             await self.wait_for(seq)
             body = await self._read(find)
         return None if body is None else _ORDER.decode(body)

@@ -115,6 +115,11 @@ class Operations(ChainPart):
         with suppress(RuntimeError):  # no event loop, so no requests
             asyncio.get_running_loop().call_later(DRAIN_S, self._draining.set)
 
+    @property
+    def num_running(self) -> int:
+        """Number of operations whose end is not known yet."""
+        return len(self._running)
+
     async def close(self) -> None:
         """Cancel all waits; the worker continues the operations."""
         self._draining.set()

@@ -93,6 +93,10 @@ class HttpServer(uvicorn.Server):
         self._on_draining = on_draining
         self._on_lag = on_lag
         self._ticked_at = 0.0
+        self.reason: str = "the server failed"
+        """The reason of the end: a signal, or a failure."""
+        self.num_unanswered: int = 0
+        """Requests that were cut off at the end."""
         self._has_failed = False
         self._is_signalled = False
         self._close_at = NEVER
@@ -156,6 +160,7 @@ class HttpServer(uvicorn.Server):
         if self._is_signalled:
             exit_process("the server was ended by a second signal")
         self._is_signalled = True
+        self.reason = signal.Signals(sig).name
         drain_s = self.config.drain_s if sig == signal.SIGTERM else 0.0
         self._loop.call_soon_threadsafe(self.end, drain_s)
 
@@ -210,6 +215,7 @@ class HttpServer(uvicorn.Server):
                 if now >= close_by and connection.transport.is_closing():
                     connection.transport.abort()
         for connection in tuple(state.connections):
+            self.num_unanswered += bool(getattr(connection, "is_answering", False))
             connection.transport.abort()
 
     async def _end_tasks(self) -> None:

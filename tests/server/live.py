@@ -48,8 +48,11 @@ def environment():
     }
 
 
-def started(folder, **settings):
-    """Start a server on a folder and wait until it listens; without a chain by default."""
+def started(folder, stderr=None, **settings):
+    """Start a server on a folder and wait until it listens; without a chain by default.
+
+    ``stderr`` is an open file for its log; None leaves it to that of the tests.
+    """
     common = {"port": 0, "data_dir": folder, "drain_s": 0, "log_level": "warning", "chain": "none"}
     settings = common | settings
     options = []
@@ -61,6 +64,7 @@ def started(folder, **settings):
     process = subprocess.Popen(
         [sys.executable, "-m", "clob_server", "run", *options],
         stdout=subprocess.PIPE,
+        stderr=stderr,
         text=True,
         env=environment(),
     )

@@ -16,6 +16,7 @@ from clob_server.core.commands import (
     Budgets,
     Condition,
     DeactivateKey,
+    DescribeExchange,
     DescribeMarket,
     FollowChain,
     GiveBack,
@@ -25,6 +26,7 @@ from clob_server.core.commands import (
     SetDelegate,
     SetOutcome,
 )
+from clob_server.core.identity import exchange_settings
 from clob_server.core.registry import DAY_MS, MarketText, Registry
 from clob_server.core.rejections import (
     DelegateNonceError,
@@ -33,6 +35,7 @@ from clob_server.core.rejections import (
     MarketBoundError,
     UnknownKeyError,
 )
+from clob_server.settings import Settings
 
 NOW_MS = 1_700_000_000_000
 CONDITION = Condition(
@@ -199,6 +202,7 @@ def full():
         DeactivateKey(key_id="b", now_ms=2),
         delegate(2**255),
         delegate(0, maker="A", to="Z"),
+        DescribeExchange(exchange=exchange_settings(Settings()), now_ms=3),
         DescribeMarket(market="z", question="Zürich?", now_ms=3),
         SetOutcome(market="a", outcome="no", now_ms=3),
         SetBudgets(budgets=Budgets(key_per_minute=1), now_ms=4),

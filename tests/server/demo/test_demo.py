@@ -2,6 +2,7 @@
 
 import itertools
 import shutil
+from contextlib import closing
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -10,8 +11,11 @@ import pytest
 import websockets.sync.client
 
 from clob import Cancel, Matcher, Trade
+from clob.journal import ZERO_HASH
 from clob.signing import SignedOrder, sign
 from clob_server.chain.eth.accounts import DEPLOYER, WALLETS
+from clob_server.core.commands import DescribeExchange, encode
+from clob_server.core.identity import ExchangeDiffersError, exchange_settings
 from clob_server.core.ids import Ids
 from clob_server.core.state import ServerState
 from clob_server.demo import MARK, bots, reset_folder
@@ -19,6 +23,7 @@ from clob_server.demo.bots import CONDITION, MARKET, NO, YES, Bots, opening
 from clob_server.http.openapi import common
 from clob_server.http.openapi.orders import SIGNED_EXAMPLE
 from clob_server.log import LogLockedError, SqliteLog
+from clob_server.log.sqlite import DATABASE
 from clob_server.settings import Settings, SettingsError
 from tests.server.live import live_server
 
@@ -58,7 +63,7 @@ def test_decision_47_first_request_returns_a_filled_book(live):
 def test_decision_47_start_without_the_demo_is_empty(tmp_path):
     with live_server(tmp_path) as live:
         assert live.http.get("/api/markets").json() == []
-        assert live.http.get("/health").json()["commandSeq"] == 0
+        assert live.http.get("/health").json()["commandSeq"] == 1  # its settings
 
 
 def test_welcome_text_lists_every_page(live):
@@ -125,41 +130,62 @@ def test_documented_examples_use_the_demo_market():
 def test_folder_not_created_by_the_demo_is_not_changed(tmp_path, name):
     (tmp_path / name).write_text("mine")
     with pytest.raises(SettingsError, match=f"has other contents: .*({MARK}|{name})"):
-        reset_folder(tmp_path)
+        reset_folder(tmp_path, Settings())
     assert (tmp_path / name).read_text() == "mine"
 
 
 def test_folder_with_other_files_is_not_changed(tmp_path):
-    reset_folder(tmp_path)
+    reset_folder(tmp_path, Settings())
     (tmp_path / "notes.txt").write_text("mine")
     with pytest.raises(SettingsError, match=r"notes\.txt"):
-        reset_folder(tmp_path)
+        reset_folder(tmp_path, Settings())
     assert {path.name for path in tmp_path.iterdir()} == {MARK, "notes.txt"}
 
 
 def test_only_files_of_a_chain_are_deleted(tmp_path):
-    reset_folder(tmp_path)
+    reset_folder(tmp_path, Settings())
     for name in ("chain/outbox.db", "chain/outbox.db-wal", "devchain/chain.db"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).touch()
-    reset_folder(tmp_path)
+    reset_folder(tmp_path, Settings())
     assert [path.name for path in tmp_path.iterdir()] == [MARK]
     for name in ("chain/notes.txt", "devchain/more/chain.db", "mine/outbox.db"):
         (tmp_path / name).parent.mkdir(parents=True)
         (tmp_path / name).touch()
         with pytest.raises(SettingsError, match=name.partition("/")[0]):
-            reset_folder(tmp_path)
+            reset_folder(tmp_path, Settings())
         assert (tmp_path / name).exists()
         shutil.rmtree(tmp_path / name.partition("/")[0])
 
 
+def test_demo_does_not_empty_the_log_of_another_exchange(tmp_path):
+    reset_folder(tmp_path, Settings())
+    settings = Settings(data_dir=str(tmp_path), chain_id=5)
+    with closing(SqliteLog(tmp_path)) as log:
+        command = DescribeExchange(exchange=exchange_settings(settings), now_ms=1)
+        log.append([encode(command)], 0, event_hash=ZERO_HASH)
+    with pytest.raises(ExchangeDiffersError, match="--chain-id was '5' and is now '31337'"):
+        reset_folder(tmp_path, Settings())
+    assert (tmp_path / DATABASE).exists()
+    reset_folder(tmp_path, settings)
+    assert [path.name for path in tmp_path.iterdir()] == [MARK]
+
+
+def test_demo_does_not_empty_a_folder_that_an_ordinary_server_used(tmp_path):
+    reset_folder(tmp_path, Settings())
+    with live_server(tmp_path):
+        pass
+    with pytest.raises(SettingsError, match=f"has other contents: no {MARK}"):
+        reset_folder(tmp_path, Settings())
+
+
 def test_folder_of_a_running_demo_is_not_changed(tmp_path):
-    reset_folder(tmp_path)
+    reset_folder(tmp_path, Settings())
     log = SqliteLog(tmp_path)
     with pytest.raises(LogLockedError):
-        reset_folder(tmp_path)
+        reset_folder(tmp_path, Settings())
     log.close()
-    reset_folder(tmp_path)
+    reset_folder(tmp_path, Settings())
     assert [path.name for path in tmp_path.iterdir()] == [MARK]
 
 

@@ -188,7 +188,7 @@ def test_failed_commit_ends_the_process_and_loses_no_acknowledged_order(tmp_path
         "size": "100",
     }
     acknowledged = []
-    with live_server(tmp_path, rate_limits=False) as live:
+    with live_server(tmp_path, rate_limits=False, stderr=subprocess.PIPE) as live:
         for number in range(400):
             if number == 5:
                 resource.prlimit(live.process.pid, resource.RLIMIT_FSIZE, (50_000, 50_000))
@@ -201,6 +201,11 @@ def test_failed_commit_ends_the_process_and_loses_no_acknowledged_order(tmp_path
                 break
             acknowledged.append(answer.json()["orderId"])
         assert live.process.wait(END_S) == 1
+        with live.process.stderr as stderr:
+            *_, logged, last = stderr.read().splitlines()
+    assert json.loads(logged)["message"].startswith("ended at once: the log failed")
+    assert "LogFailedError" in json.loads(logged)["reason"]
+    assert last.startswith("clob-server: the server has failed: LogFailedError")
     assert 5 <= len(acknowledged) < 400
     with live_server(tmp_path, rate_limits=False) as live:
         query = {"maker": order["maker"], "limit": 500}
