@@ -6,6 +6,8 @@ Every field of :class:`~clob_server.settings.Settings` is an option: ``trades_ke
 """
 
 import argparse
+import difflib
+import ipaddress
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any, Final, get_type_hints
 
@@ -23,6 +25,7 @@ from clob_server.settings import (
     Settings,
     SettingsError,
 )
+from clob_server.transport.config import HEADERS_MIN
 
 PREFIX: Final = "CLOB_"
 """Prefix of environment variables."""
@@ -35,6 +38,7 @@ _MAY_BE_0: Final = {
     "port", "chain_port", "chain_from_block", "history_days", "connections_per_address_max",
     "drain_s", "chain_tip_gwei",
 }  # fmt: skip
+_LEAST: Final = {"headers_max_bytes": HEADERS_MIN}
 _MOST: Final = {
     "port": 65_535,
     "chain_port": 65_535,
@@ -52,6 +56,8 @@ _WORDS: Final = {
 _SHAPES: Final = {"chain": f"{NO_CHAIN}|{EMBEDDED}|URL"}
 _DOMAIN: Final = ("eip712_name", "eip712_version", "chain_id", "verifying_contract")
 _SWITCH: Final = {"on": True, "off": False}
+_NOT_EMPTY: Final = {"data_dir", "host"}
+_OTHER_VARIABLES: Final = {"CLOB_CHAIN_DIE", "CLOB_PURE_PYTHON", "CLOB_TOKEN"}
 
 
 def add_options(parser: argparse.ArgumentParser, names: Collection[str] | None = None) -> None:
@@ -138,6 +144,18 @@ def read_values(
     return values
 
 
+def unknown_variables(environ: Mapping[str, str]) -> list[str]:
+    """Return a warning for each environment variable that looks like a setting and is none."""
+    known = {PREFIX + name.upper() for name in Settings.__struct_fields__}
+    warnings = []
+    for name in sorted(environ):
+        if name.startswith(PREFIX) and name not in known | _OTHER_VARIABLES:
+            near = difflib.get_close_matches(name, known, 1)
+            hint = f"; the nearest one is {near[0]}" if near else ""
+            warnings.append(f"the environment variable {name} is not a setting{hint}")
+    return warnings
+
+
 def read_value(source: str, name: str, text: str, kind: Any) -> Any:
     """Parse one value."""
     allowed = _WORDS.get(name)
@@ -150,16 +168,31 @@ def read_value(source: str, name: str, text: str, kind: Any) -> Any:
     if kind == tuple[str, ...]:
         return tuple(filter(None, (part.strip() for part in text.split(","))))
     if kind is str:
+        if not text and name in _NOT_EMPTY:
+            raise SettingsError(f"{source} must not be empty")
         return text
     try:
         number = kind(text)
     except ValueError:
         raise SettingsError(f"{source} must be a number; got {text!r}") from None
-    least = 0 if name in _MAY_BE_0 else 1 if kind is int else 0.001
+    default_least = 0 if name in _MAY_BE_0 else 1 if kind is int else 0.001
+    least = _LEAST.get(name, default_least)
     most = _MOST.get(name, NUMBER_MAX)
     if not least <= number <= most:
         raise SettingsError(f"{source} must be from {least} to {most}; got {text!r}")
     return number
+
+
+def check_proxies(proxies: Iterable[str]) -> None:
+    """Reject a trusted proxy that is neither an address nor a network."""
+    for proxy in proxies:
+        try:
+            ipaddress.ip_network(proxy, strict=False)
+        except ValueError:
+            raise SettingsError(
+                "--trusted-proxies must be IP addresses or networks, such as 10.0.0.0/8; "
+                f"got {proxy!r}"
+            ) from None
 
 
 def check(settings: Settings, given: Mapping[str, Any]) -> None:
@@ -172,6 +205,7 @@ def check(settings: Settings, given: Mapping[str, Any]) -> None:
         raise SettingsError(f"--jwt-secret must have at least {SECRET_BYTES_MIN} bytes")
     if settings.jwt_public_key_file:
         public_key(settings.jwt_public_key_file)
+    check_proxies(settings.trusted_proxies)
     check_chain(settings)
     if settings.is_test:
         return

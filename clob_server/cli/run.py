@@ -1,5 +1,6 @@
 """``clob-server run``: builds a server from its settings and runs it to its exit code."""
 
+import socket
 import sys
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -12,7 +13,7 @@ from clob import ClobError
 from clob_server.api.request import Receive, Scope, Send
 from clob_server.app import App
 from clob_server.cli.exit_codes import FAILED, UNUSABLE, complain
-from clob_server.cli.options import read_settings
+from clob_server.cli.options import read_settings, unknown_variables
 from clob_server.demo import Demo, keep_folder, reset_folder
 from clob_server.log import LogDamagedError
 from clob_server.service import Service
@@ -46,6 +47,7 @@ def run(given: Mapping[str, str | None], environ: Mapping[str, str]) -> int:
     """
     try:
         settings = read_settings(given, environ)
+        check_address(settings.host, settings.port)
         service = Service(settings)
         demo = Demo(service) if settings.demo else None
         app = App(service, demo)
@@ -56,6 +58,8 @@ def run(given: Mapping[str, str | None], environ: Mapping[str, str]) -> int:
         return report(error)
     logging.configure(settings.log_level)
     sys.setrecursionlimit(RECURSION_MAX)
+    for warning in unknown_variables(environ):
+        _LOG.warning(warning)
 
     def announce(host: str, port: int) -> None:
         address = address_of(host, port)
@@ -76,6 +80,28 @@ def run(given: Mapping[str, str | None], environ: Mapping[str, str]) -> int:
     if server.started:
         log_end(server, service, code)
     return code if app.failure is None else report(app.failure)
+
+
+def check_address(host: str, port: int) -> None:
+    """Check, before the log is opened, that the server can listen on an address.
+
+    Raises:
+        SettingsError: another process listens there, or the address is not this machine's.
+    """
+    try:
+        for family, kind, number, _, address in socket.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        ):
+            with socket.socket(family, kind, number) as probe:
+                probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                if family == socket.AF_INET6:
+                    probe.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+                probe.bind(address)
+    except (OSError, UnicodeError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise SettingsError(
+            f"--host {host} and --port {port}: the server cannot listen there: {reason}"
+        ) from None
 
 
 def log_failure(server: HttpServer, error: BaseException) -> NoReturn:

@@ -24,9 +24,15 @@ NEW_SUFFIX: Final = ".new"
 
 
 def make_folder(path: Path) -> None:
-    """Create a folder and its parents durably, with mode 0700."""
+    """Create a folder and its parents durably, with mode 0700.
+
+    Raises:
+        OSError: it cannot be created; a part of the path is a file.
+    """
     missing = []
     while not path.is_dir():
+        if path.exists():
+            raise NotADirectoryError(f"{path} is not a folder")
         missing.append(path)
         path = path.parent
     for each in reversed(missing):

@@ -79,8 +79,22 @@ def test_log_of_an_older_format_is_rejected_in_one_line(tmp_path):
 def test_port_in_use_is_reported_with_a_failure_code(tmp_path):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         done = server("--port", taken.getsockname()[1], "--data-dir", tmp_path)
-    assert done.returncode == 1
-    assert "address already in use" in json.loads(done.stderr.splitlines()[-1])["message"]
+    assert done.returncode == 2
+    assert "the server cannot listen there: Address already in use" in said(done)
+    assert not (tmp_path / DATABASE).exists()
+
+
+def test_misspelled_environment_variable_is_logged(tmp_path):
+    (tmp_path / DATABASE).write_bytes(b"not a log")
+    variables = {"CLOB_RATE_LIMTS": "off", "CLOB_SERVICE": "x", "CLOB_RATE_LIMITS": "off"}
+    done = server("--port", 0, "--data-dir", tmp_path, env=variables)
+    lines = (json.loads(line) for line in done.stderr.splitlines() if line.startswith("{"))
+    found = [line["message"] for line in lines if line["level"] == "warning"]
+    assert found[0] == (
+        "the environment variable CLOB_RATE_LIMTS is not a setting; the nearest one is "
+        "CLOB_RATE_LIMITS"
+    )
+    assert found[1].startswith("the environment variable CLOB_SERVICE is not a setting")
 
 
 def test_folder_that_cannot_be_created_is_reported(tmp_path):
@@ -88,6 +102,7 @@ def test_folder_that_cannot_be_created_is_reported(tmp_path):
     done = server("--port", 0, "--data-dir", tmp_path / "file" / "data")
     assert done.returncode == 2
     assert said(done).startswith("clob-server: LOG_ERROR: the log in ")
+    assert said(done).endswith(f"cannot be opened: {tmp_path / 'file'} is not a folder")
 
 
 @pytest.mark.parametrize(
@@ -100,8 +115,11 @@ def test_folder_that_cannot_be_created_is_reported(tmp_path):
         (("--rate-limits", "yes"), "--rate-limits must be on or off; got 'yes'"),
         (("--environment", "production"), "missing: --eip712-name, --eip712-version, --chain-id, "),
         (("--jwt-secret", "short"), "--jwt-secret must have at least 32 bytes"),
-        (("--headers-max-bytes", "1"), "headers_max_bytes must be at least 1024; got 1"),
-        (("--trusted-proxies", "anybody"), "'anybody' does not appear to be an IPv4 or IPv6"),
+        (("--headers-max-bytes", "1"), "--headers-max-bytes must be from 1024 to 1048576; got '1'"),
+        (("--trusted-proxies", "anybody"), "--trusted-proxies must be IP addresses or networks, "),
+        (("--host", ""), "--host must not be empty"),
+        (("--data-dir", ""), "--data-dir must not be empty"),
+        (("--host", "192.0.2.1"), "--host 192.0.2.1 and --port 8000: the server cannot listen"),
     ],
 )
 def test_invalid_setting_is_reported_in_one_line(tmp_path, capsys, options, told):
