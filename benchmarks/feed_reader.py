@@ -13,7 +13,7 @@ import time
 from statistics import quantiles
 
 HANDSHAKE = (
-    b"GET /ws HTTP/1.1\r\nHost: feed\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+    b"GET /ws HTTP/1.1\r\nHost: localhost\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
     b"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n"
 )
 SUBSCRIBE = b'{"type":"subscribe","channel":"orderbook","marketId":"m"}'

@@ -14,6 +14,7 @@ from clob_server.api.request import RequestIds
 from clob_server.auth.api_keys import IDS, secret
 from clob_server.auth.guard import Guard
 from clob_server.auth.rate_limit import RateLimiter
+from clob_server.auth.sites import sites_of
 from clob_server.auth.tokens import tokens_of
 from clob_server.chain.client import ChainClient
 from clob_server.chain.messages import OperationDone as ChainDone
@@ -136,7 +137,14 @@ class Service(Server):
         settings, state, clock_ms = self.settings, self.state, self.clock_ms
         limiter = RateLimiter(state, secret(self.folder, IDS), clock_ms, is_on=settings.rate_limits)
         tokens = tokens_of(settings, self.folder, clock_ms)
-        self.guard: Guard = Guard(state.registry, settings.environment, limiter, tokens, clock_ms)
+        self.guard: Guard = Guard(
+            state.registry,
+            settings.environment,
+            limiter,
+            tokens,
+            clock_ms,
+            sites_of(settings),
+        )
         self._open_market = AutoOpening(state, settings.markets_max)
         self.sequencer: Sequencer = Sequencer(
             log,

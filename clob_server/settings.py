@@ -23,6 +23,9 @@ NO_CHAIN: Final = "none"
 EMBEDDED: Final = "embedded"
 """Value of ``chain`` for a development chain that the server starts itself."""
 
+ANY: Final = "*"
+"""Value of ``allowed_hosts`` and ``cors_origins`` that allows every one."""
+
 SECRET_BYTES_MIN: Final = 32
 """Shortest token secret, bytes."""
 
@@ -104,8 +107,12 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """Secret of HS256 tokens, at least 32 bytes; empty generates one at the first start."""
     jwt_public_key_file: str = ""
     """PEM file with the public key of RS256 or ES256 tokens; HS256 is then not accepted."""
+    allowed_hosts: tuple[str, ...] = ()
+    """Names in ``Host`` that requests are accepted for, with a port or for any port, in addition to
+    loopback, ``host`` and the host of ``public_url``; ``*`` for any name."""
     cors_origins: tuple[str, ...] = ()
-    """Origins that may call this server from a browser (CORS); empty disables CORS."""
+    """Origins of web pages that may call this server, in addition to its own; empty disables CORS,
+    ``*`` allows every page."""
     trusted_proxies: tuple[str, ...] = ()
     """Proxy addresses whose ``X-Forwarded-For`` is trusted; empty trusts no proxy."""
     history: str = "process"

@@ -32,6 +32,9 @@ PROBLEMS: Final[Mapping[str, ProblemType]] = {
     "REQUEST_TIMEOUT": ProblemType(408, "Request timeout", True),
     "HEADERS_TOO_LARGE": ProblemType(431, "Headers too large"),
     "BAD_REQUEST": ProblemType(400, "Malformed HTTP request"),
+    # The site of the request.
+    "HOST_NOT_ALLOWED": ProblemType(421, "Host not allowed"),
+    "ORIGIN_NOT_ALLOWED": ProblemType(403, "Origin not allowed"),
     # Authentication, permissions and rate limits.
     "RATE_LIMITED": ProblemType(429, "Too many requests", True),
     "INVALID_API_KEY": ProblemType(401, "Invalid API key"),

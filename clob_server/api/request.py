@@ -112,14 +112,14 @@ class ApiRequest:
     def json(self) -> Any:
         """Decode the body as JSON.
 
+        Without the check of its type, a web page of any site could send it.
+
         Raises:
             ApiError: UNSUPPORTED_MEDIA_TYPE, INVALID_JSON.
         """
-        content_type = self.headers.get(b"content-type", JSON)
-        if content_type != JSON and content_type.partition(b";")[0].strip().lower() != JSON:
-            received = f"{content_type.decode('latin-1')!r:.99}"
-            rule = f"Content-Type must be application/json; got {received}"
-            raise ApiError("UNSUPPORTED_MEDIA_TYPE", rule)
+        content_type = self.headers.get(b"content-type")
+        if content_type != JSON:
+            check_type(content_type, self.body)
         try:
             return msgspec.json.decode(self.body)
         except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
@@ -135,6 +135,22 @@ class ApiRequest:
         if type(content) is not dict:
             raise ApiError("INVALID_FIELD", "the body must be a JSON object")
         return content
+
+
+def check_type(content_type: bytes | None, body: bytes) -> None:
+    """Reject a body that is not JSON by its type, or that has no type.
+
+    Raises:
+        ApiError: UNSUPPORTED_MEDIA_TYPE.
+    """
+    if content_type is None:
+        if body:
+            rule = "Content-Type must be application/json; the request has none"
+            raise ApiError("UNSUPPORTED_MEDIA_TYPE", rule)
+    elif content_type.partition(b";")[0].strip().lower() != JSON:
+        received = f"{content_type.decode('latin-1')!r:.99}"
+        rule = f"Content-Type must be application/json; got {received}"
+        raise ApiError("UNSUPPORTED_MEDIA_TYPE", rule)
 
 
 def is_request_id(text: bytes) -> bool:

@@ -14,6 +14,7 @@ from clob_server.api.request import ApiRequest
 from clob_server.auth.api_keys import HEADER, find_key
 from clob_server.auth.policy import CHANNEL_RULES, ROUTE_RULES, Budget, Needs, Rule
 from clob_server.auth.rate_limit import RateLimiter
+from clob_server.auth.sites import Sites
 from clob_server.auth.tokens import CHALLENGE, TokenVerifier
 from clob_server.core.commands import ApiKey
 from clob_server.core.registry import Registry
@@ -25,6 +26,14 @@ KEY_CHALLENGE: Final[Headers] = ((b"www-authenticate", b'ApiKey header="X-API-Ke
 
 SUB_MAX: Final = 100
 """The longest part of an operator's name that is logged."""
+
+FORWARDED: Final = frozenset(
+    {
+        b"forwarded", b"via", b"x-real-ip", b"x-client-ip", b"true-client-ip", b"cf-connecting-ip",
+        b"x-cluster-client-ip", b"x-original-forwarded-for",
+    }
+)  # fmt: skip
+"""Headers of requests that a proxy forwards, besides ``X-Forwarded-*``."""
 
 _LOG: Final = logging.getLogger("clob_server.operators")
 _CHECKED_ON_ENTRY: Final = {Needs.KEY, Needs.KEY_OF_MAKER}
@@ -45,6 +54,7 @@ class Guard:
         limiter: RateLimiter,
         tokens: TokenVerifier,
         clock_ms: Callable[[], int],
+        sites: Sites | None = None,
     ) -> None:
         self.last_used_ms: Final[dict[str, int]] = {}
         """When each key was last used since the start, Unix milliseconds."""
@@ -53,10 +63,15 @@ class Guard:
         self._environment = environment
         self._tokens = tokens
         self._clock_ms = clock_ms
+        self._sites = sites or Sites()
+        self.check_site: Final = self._sites.check
+        """Checks ``Host`` and ``Origin`` of a request or a handshake; see :meth:`Sites.check`."""
         self._rules = {
-            name: (self._check_of(row.rule(environment)), row.budget, row.creates_order)
+            name: (
+                self._check_of(row.rule(environment)), row.budget, row.creates_order, row.any_host,
+            )
             for name, row in ROUTE_RULES.items()
-        }
+        }  # fmt: skip
 
     # ----- on entry ----------------------------------------------------------------------------
 
@@ -64,10 +79,12 @@ class Guard:
         """Admit a request and store its key in ``call.key``, or reject it.
 
         Raises:
-            ApiError: RATE_LIMITED, INVALID_API_KEY, INVALID_TOKEN, API_KEY_REQUIRED,
-                TOKEN_REQUIRED, SCOPE_MISSING, NOT_ON_THIS_ENVIRONMENT.
+            ApiError: HOST_NOT_ALLOWED, ORIGIN_NOT_ALLOWED, RATE_LIMITED, INVALID_API_KEY,
+                INVALID_TOKEN, API_KEY_REQUIRED, TOKEN_REQUIRED, SCOPE_MISSING,
+                NOT_ON_THIS_ENVIRONMENT.
         """
-        check, budget, creates_order = self._rules[call.route]
+        check, budget, creates_order, any_host = self._rules[call.route]
+        self.check_site(call.headers, any_host=any_host)
         if HEADER in call.headers:
             try:
                 call.key = self.key_of(call.headers)
@@ -121,8 +138,14 @@ class Guard:
         if needs is Needs.TOKEN:
             return lambda call: self._check_token(call, rule.scope)
         if needs is Needs.TOKEN_UNLESS_LOCAL:
-            return lambda call: None if is_local(call) else self._check_token(call, rule.scope)
+            return lambda call: (
+                None if self._is_local(call) else self._check_token(call, rule.scope)
+            )
         return reject_absent if needs is Needs.UNAVAILABLE else None
+
+    def _is_local(self, call: ApiRequest) -> bool:
+        """Return whether a program on this machine sent a request, and no web page or proxy."""
+        return is_local(call) and self._sites.allows_host(call.headers.get(b"host"))
 
     def _check_token(self, call: ApiRequest, scope: str) -> None:
         """Reject a request without a valid token of a scope."""
@@ -171,8 +194,7 @@ class Guard:
 
 def is_local(call: ApiRequest) -> bool:
     """Return whether a request comes from this machine, and not through a proxy on it."""
-    headers = call.headers
-    if b"x-forwarded-for" in headers or b"forwarded" in headers:
+    if any(name in FORWARDED or name.startswith(b"x-forwarded-") for name in call.headers):
         return False
     try:
         return ipaddress.ip_address(call.address).is_loopback

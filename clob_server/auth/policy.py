@@ -20,6 +20,10 @@ SCOPES: Final = (READ, TRADE, CANCEL)
 """All scopes of keys."""
 ADMIN: Final = "admin"
 """Scope of an operator's token."""
+METRICS: Final = "metrics"
+"""Scope of a token that may read the metrics."""
+TOKEN_SCOPES: Final = (ADMIN, METRICS)
+"""All scopes of tokens."""
 
 
 class Needs(enum.Enum):
@@ -44,7 +48,7 @@ class Needs(enum.Enum):
     TOKEN = "a token, scope `{}`"
     """An operator's token."""
     TOKEN_UNLESS_LOCAL = "a token, scope `{}`; nothing from loopback"
-    """An operator's token, except for requests from the same machine."""
+    """A token, except for requests from the same machine that no proxy forwarded."""
     UNAVAILABLE = "not available"
     """The route does not exist in this environment."""
 
@@ -83,6 +87,8 @@ class RouteRule(NamedTuple):
     budget: Budget = Budget.REQUESTS
     creates_order: bool = False
     """Whether a request also counts as one created order."""
+    any_host: bool = False
+    """Whether every ``Host`` is accepted, for probes, which use addresses and container names."""
 
     def rule(self, environment: str) -> Rule:
         """Return the rule of an environment."""
@@ -95,7 +101,7 @@ SIGNED: Final = Rule(Needs.SIGNATURE)
 """Rule of signed requests."""
 
 _OPEN: Final = RouteRule(OPEN, OPEN)
-_UNCOUNTED: Final = RouteRule(OPEN, OPEN, Budget.NONE)
+_PROBE: Final = RouteRule(OPEN, OPEN, Budget.NONE, any_host=True)
 _SIGNED: Final = RouteRule(SIGNED, SIGNED)
 _NEW_ORDER: Final = RouteRule(SIGNED, SIGNED, creates_order=True)
 _READ: Final = RouteRule(OPEN, Rule(Needs.KEY, READ))
@@ -104,7 +110,7 @@ _CANCEL: Final = RouteRule(
     Rule(Needs.MAKER_ADDRESS), Rule(Needs.SIGNATURE_OR_KEY, CANCEL), Budget.CANCELS
 )
 _OPERATOR: Final = RouteRule(Rule(Needs.TOKEN, ADMIN), Rule(Needs.TOKEN, ADMIN), Budget.NONE)
-_METRICS: Final = Rule(Needs.TOKEN_UNLESS_LOCAL, ADMIN)
+_METRICS: Final = Rule(Needs.TOKEN_UNLESS_LOCAL, METRICS)
 
 NO_ROUTE: Final = "refused"
 """Route name of requests without a matching path or method."""
@@ -131,9 +137,9 @@ ROUTE_RULES: Final[Mapping[str, RouteRule]] = {
     "gasless_operation": _READ,
     "gasless_faucet": RouteRule(OPEN, Rule(Needs.UNAVAILABLE)),
     "root": _OPEN,
-    "health": _UNCOUNTED,
-    "ready": _UNCOUNTED,
-    "metrics": RouteRule(_METRICS, _METRICS, Budget.NONE),
+    "health": _PROBE,
+    "ready": _PROBE,
+    "metrics": RouteRule(_METRICS, _METRICS, Budget.NONE, any_host=True),
     "openapi": _OPEN,
     "asyncapi": _OPEN,
     "docs": _OPEN,

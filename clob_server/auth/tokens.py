@@ -26,10 +26,14 @@ LEEWAY_S: Final = 5
 """Tolerated clock difference to the issuer, seconds."""
 TTL_S: Final = 3_600
 """Default lifetime of a token, seconds."""
+TTL_MAX_S: Final = 30 * 86_400
+"""Maximum lifetime of a token, seconds: a lost one cannot be revoked alone."""
 KNOWN_MAX: Final = 256
 """Maximum number of verified tokens in the cache."""
 RSA_BITS_MIN: Final = 2_048
 """Minimum length of an RSA key."""
+LIFETIME: Final = f"the lifetime must be at most {TTL_MAX_S} s ({TTL_MAX_S // 86_400} days)"
+"""The rule about the lifetime, as text."""
 CHALLENGE: Final[Headers] = ((b"www-authenticate", b'Bearer realm="clob"'),)
 """The challenge of a rejected token."""
 
@@ -58,7 +62,7 @@ class TokenVerifier:
 
         Raises:
             ApiError: INVALID_TOKEN, the signature is invalid, a claim is missing or invalid, or
-                the token has expired.
+                the token has expired, or its lifetime is above TTL_MAX_S.
         """
         digest = hashlib.sha256(token).digest()
         claims = self._known.get(digest)
@@ -85,6 +89,8 @@ class TokenVerifier:
         exp_s, scope = decoded["exp"], decoded["scope"]
         if type(exp_s) is not int or type(decoded["iat"]) is not int:
             raise invalid("exp and iat must be integers")
+        if exp_s - decoded["iat"] > TTL_MAX_S:  # iat is not in the future
+            raise invalid(f"{LIFETIME}; exp is {exp_s - decoded['iat']} s after iat")
         if type(scope) is not str:
             raise invalid("scope must be a string of words separated by spaces")
         return Claims(decoded["sub"], frozenset(scope.split()), exp_s)
@@ -128,7 +134,13 @@ def public_key(file: str) -> tuple[RSAPublicKey | EllipticCurvePublicKey, str]:
 
 
 def mint(key: bytes, sub: str, scope: str, now_s: int, ttl_s: int = TTL_S) -> str:
-    """Return a new token, signed with HS256."""
+    """Return a new token, signed with HS256.
+
+    Raises:
+        ValueError: the lifetime is above TTL_MAX_S.
+    """
+    if ttl_s > TTL_MAX_S:
+        raise ValueError(f"{LIFETIME}; got {ttl_s}")
     claims = {"sub": sub, "scope": scope, "iat": now_s, "exp": now_s + ttl_s}
     return jwt.encode(claims, key, algorithm="HS256")
 

@@ -12,8 +12,8 @@ from typing import Any, Final
 
 from clob import ClobError
 from clob_server.auth.api_keys import TOKENS, secret
-from clob_server.auth.policy import ADMIN, SCOPES
-from clob_server.auth.tokens import TTL_S, mint
+from clob_server.auth.policy import ADMIN, SCOPES, TOKEN_SCOPES
+from clob_server.auth.tokens import TTL_MAX_S, TTL_S, mint
 from clob_server.cli import remote
 from clob_server.cli.exit_codes import DONE, FAILED, UNUSABLE, complain
 from clob_server.cli.remote import add_command, keys_in
@@ -39,9 +39,13 @@ def add_commands(commands: "argparse._SubParsersAction[argparse.ArgumentParser]"
     add_folder(token)
     token.add_argument("--sub", required=True, metavar="NAME", help="name of the operator")
     token.add_argument(
-        "--scope", default=ADMIN, metavar="WORDS", help="scope of the token (default: %(default)s)"
+        "--scope",
+        default=ADMIN,
+        type=token_scope,
+        metavar="WORDS",
+        help=f"scopes, of {','.join(TOKEN_SCOPES)} (default: %(default)s)",
     )
-    ttl = "lifetime (default: %(default)s)"
+    ttl = f"lifetime, at most {TTL_MAX_S} (default: %(default)s)"
     token.add_argument("--ttl", type=positive, default=TTL_S, metavar="SECONDS", help=ttl)
     token.set_defaults(act=guarded(make_token))
     key = commands.add_parser("key", help="create, list and revoke API keys")
@@ -211,6 +215,15 @@ def folder_with_log(arguments: Arguments, environ: Environ) -> Path:
 def words(text: str) -> tuple[str, ...]:
     """Parse words separated by commas."""
     return tuple(filter(None, (part.strip() for part in text.split(","))))
+
+
+def token_scope(text: str) -> str:
+    """Parse the scopes of a token, separated by commas or spaces."""
+    scopes = text.replace(",", " ").split()
+    if not scopes or not set(TOKEN_SCOPES).issuperset(scopes):
+        known = ",".join(TOKEN_SCOPES)
+        raise argparse.ArgumentTypeError(f"expected words of {known}; got {text!r}")
+    return " ".join(scopes)
 
 
 def number(text: str) -> int:

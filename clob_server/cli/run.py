@@ -12,6 +12,8 @@ from starlette.middleware.cors import CORSMiddleware
 from clob import ClobError
 from clob_server.api.request import Receive, Scope, Send
 from clob_server.app import App
+from clob_server.auth.sites import EVERY_ADDRESS, unreachable
+from clob_server.chain.config import LOOPBACK
 from clob_server.cli.exit_codes import FAILED, UNUSABLE, complain
 from clob_server.cli.options import read_settings, unknown_variables
 from clob_server.demo import Demo, keep_folder, reset_folder
@@ -63,9 +65,12 @@ def run(given: Mapping[str, str | None], environ: Mapping[str, str]) -> int:
 
     def announce(host: str, port: int) -> None:
         address = address_of(host, port)
+        reach = address_of(LOOPBACK, port) if host in EVERY_ADDRESS else address
+        if warning := unreachable(settings):
+            _LOG.warning(warning)
         if demo is None:
             keep_folder(service.folder)
-        sys.stdout.write(f"listening on {address}\n{demo.welcome(address) if demo else ''}")
+        sys.stdout.write(f"listening on {address}\n{demo.welcome(reach) if demo else ''}")
         sys.stdout.flush()
 
     server = HttpServer(

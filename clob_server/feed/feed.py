@@ -105,7 +105,9 @@ class Feed:
         await receive()  # websocket.connect
         client = scope.get("client")
         try:
-            key = self._guard.key_of(dict(scope["headers"]))
+            headers = dict(scope["headers"])
+            self._guard.check_site(headers)
+            key = self._guard.key_of(headers)
             self._guard.charge_request(key, client[0] if client else "")
         except ApiError as error:
             await reject_handshake(error, scope, send)

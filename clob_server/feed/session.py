@@ -132,6 +132,9 @@ def missing_field(name: str) -> ApiError:
 class FeedGuard(Protocol):
     """Access rules, as far as the feed needs them."""
 
+    def check_site(self, headers: Mapping[bytes, bytes]) -> None:
+        """Raise if a handshake is for another host, or from a page of another site."""
+
     def key_of(self, headers: Mapping[bytes, bytes]) -> ApiKey | None:
         """Return the API key of a handshake; None without a key."""
 

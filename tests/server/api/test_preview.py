@@ -123,7 +123,7 @@ def test_changed_signature_type_is_explained(http, market, alice):
 def test_body_that_is_not_an_object_is_rejected(http):
     for path in (VALIDATE, SIMULATE):
         problem(http.post(path, json=[]), "INVALID_FIELD")
-        problem(http.post(path, content=b"{"), "INVALID_JSON")
+        problem(http.post(path, content=b"{"), "UNSUPPORTED_MEDIA_TYPE")
 
 
 def test_simulation_predicts_trades_and_rejections(api, http, market, alice, bob):

@@ -117,4 +117,6 @@ def test_cancel_body_must_be_json(http, market, alice):
         ("POST", "/api/gasless/merge"), ("POST", "/api/gasless/faucet"),
     ]:  # fmt: skip
         problem(http.request(method, path, content=body, headers=kind), "UNSUPPORTED_MEDIA_TYPE")
-        problem(http.request(method, path, content=body), "INVALID_JSON")
+        problem(http.request(method, path, content=body), "UNSUPPORTED_MEDIA_TYPE")
+        kind_json = {"content-type": "application/json; charset=utf-8"}
+        problem(http.request(method, path, content=body, headers=kind_json), "INVALID_JSON")

@@ -65,7 +65,8 @@ class GuardHarness:
 
     def call(self, route="get_orderbook", key=None, address="192.0.2.1", headers=()):
         """Return a request that was not admitted yet."""
-        sent = [(name.encode(), value.encode()) for name, value in dict(headers).items()]
+        headers = {"host": "localhost", **dict(headers)}
+        sent = [(name.encode(), value.encode()) for name, value in headers.items()]
         if key is not None:
             sent.append((b"x-api-key", key.encode()))
         scope = {"headers": sent, "client": (address, 1), "path": "/", "method": "GET"}

@@ -113,6 +113,7 @@ class OperatedServer:
             "an unsigned token": encode_token({"alg": "none"}, claims(), None),
             "a token of a confused algorithm": self.forged_token(),
             "a token of another scope": self.token(scope="reader administrator"),
+            "a token for metrics": self.token(scope="metrics"),
             "a token without exp": self.token(exp=None),
         }
         return {

@@ -30,9 +30,15 @@ CREDENTIALS = (
     "an unsigned token",
     "a token of a confused algorithm",
     "a token of another scope",
+    "a token for metrics",
     "a token without exp",
     "a password",
 )
+SCOPES = {
+    "the right token": "admin",
+    "a token for metrics": "metrics",
+    "a token of another scope": "reader",
+}
 DENIALS = {
     "INVALID_API_KEY",
     "INVALID_TOKEN",
@@ -99,9 +105,9 @@ def expected(rule, credential):
     if rule.needs in (Needs.TOKEN, Needs.TOKEN_UNLESS_LOCAL):
         if "token" not in credential:
             return "TOKEN_REQUIRED"
-        if credential == "a token of another scope":
-            return "SCOPE_MISSING"
-        return None if credential == "the right token" else "INVALID_TOKEN"
+        if credential in SCOPES:
+            return None if SCOPES[credential] == rule.scope else "SCOPE_MISSING"
+        return "INVALID_TOKEN"
     if rule.needs in OPEN:
         return None
     if "key" not in credential:

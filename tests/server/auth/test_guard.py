@@ -305,10 +305,19 @@ def test_metrics_need_a_token_from_anywhere_else(production, address):
     rejected("TOKEN_REQUIRED", production.admit, "metrics", address=address)
 
 
-@pytest.mark.parametrize("header", ["x-forwarded-for", "forwarded"])
+@pytest.mark.parametrize(
+    "header",
+    ["x-forwarded-for", "X-Forwarded-Host", "forwarded", "via", "X-Real-IP", "cf-connecting-ip"],
+)
 def test_metrics_need_a_token_through_a_proxy_on_the_same_machine(production, header):
-    headers = {header: "192.0.2.1"}
+    headers = {header.lower(): "192.0.2.1"}  # as the transport passes them
     rejected("TOKEN_REQUIRED", production.admit, "metrics", address="127.0.0.1", headers=headers)
+
+
+def test_metrics_need_a_token_under_a_name_that_was_rebound_to_this_machine(production):
+    headers = {"host": "evil.example:8000"}
+    rejected("TOKEN_REQUIRED", production.admit, "metrics", address="127.0.0.1", headers=headers)
+    production.admit("health", address="127.0.0.1", headers=headers)
 
 
 def test_route_without_a_rule_raises_key_error(harness):

@@ -12,7 +12,15 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 
 from clob_server.api.problems import ApiError
-from clob_server.auth.tokens import KNOWN_MAX, LEEWAY_S, TokenVerifier, mint, public_key, tokens_of
+from clob_server.auth.tokens import (
+    KNOWN_MAX,
+    LEEWAY_S,
+    TTL_MAX_S,
+    TokenVerifier,
+    mint,
+    public_key,
+    tokens_of,
+)
 from clob_server.settings import Settings, SettingsError
 
 SECRET = b"s" * 32
@@ -91,6 +99,18 @@ def test_invalid_claim_is_rejected(wrong):
 
 def test_expired_token_is_rejected():
     rejected(reader(), mint(SECRET, "olga", "admin", now_s() - 3600, 3600 - LEEWAY_S - 1))
+
+
+def test_lifetime_has_a_maximum():
+    begin = now_s()
+    reader().read(jwt.encode(claims(iat=begin, exp=begin + TTL_MAX_S), SECRET).encode())
+    text = rejected(reader(), jwt.encode(claims(iat=begin, exp=begin + TTL_MAX_S + 1), SECRET))
+    assert f"at most {TTL_MAX_S} s (30 days); exp is {TTL_MAX_S + 1} s after iat" in text
+    future = {"iat": begin + 3600, "exp": begin + TTL_MAX_S + 3600}
+    rejected(reader(), jwt.encode(claims(**future), SECRET))
+    mint(SECRET, "olga", "admin", begin, TTL_MAX_S)
+    with pytest.raises(ValueError, match=f"at most {TTL_MAX_S} s"):
+        mint(SECRET, "olga", "admin", begin, TTL_MAX_S + 1)
 
 
 def test_cached_token_expires():

@@ -170,7 +170,7 @@ def test_given_token_is_used_without_a_secret(run, server, tmp_path):
     target = (*in_folder(tmp_path), "--url", server.live.url)
     assert run("key", "list", *target)[0] == 2
     assert run("key", "list", *target, CLOB_TOKEN=server.token())[0] == 0
-    code, _, err = run("key", "list", *target, CLOB_TOKEN=server.token(scope="reader"))
+    code, _, err = run("key", "list", *target, CLOB_TOKEN=server.token(scope="metrics"))
     assert (code, "SCOPE_MISSING" in err) == (1, True)
 
 

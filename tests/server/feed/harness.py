@@ -32,6 +32,9 @@ class OpenGuard:
     def __init__(self, keys):
         self.keys = keys
 
+    def check_site(self, headers):
+        pass
+
     def key_of(self, headers):
         return self.keys.get(headers.get(b"x-api-key"))
 

@@ -29,7 +29,7 @@ class Stalled:
         self.socket.settimeout(30)
         self.socket.connect((host, int(port)))
         self.socket.sendall(
-            b"GET /ws HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+            b"GET /ws HTTP/1.1\r\nHost: [::1]\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
             b"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n"
         )
         while not self.socket.recv(1_000).endswith(b"\r\n\r\n"):
