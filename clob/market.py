@@ -77,7 +77,8 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     orders_max: int = 500
     """Resting orders of one maker in one market."""
     trades_max: int = 1_000
-    """Trades of one order; a command that would exceed it is rejected as a whole."""
+    """Trades of one order, and of the orders of a batch together, where each may make one in any
+    case. An order that would exceed it is rejected as a whole."""
     batch_max: int = 20
     """Commands in a batch."""
     finished_max: int = 10_000

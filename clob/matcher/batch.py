@@ -3,8 +3,8 @@
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from clob.commands import Batch
-from clob.errors import RejectedError
-from clob.events import Event, Rejected
+from clob.errors import RejectedError, TooManyTradesError
+from clob.events import Event, PairedTrade, Rejected, Trade
 from clob.matcher import rollback
 
 if TYPE_CHECKING:
@@ -31,11 +31,15 @@ def _results(engine: "Engine", command: Batch, now_ms: int) -> list[Result]:
     if command.atomic:
         return list(all_or_none(engine, command, now_ms))
     results: list[Result] = []
-    for inner in command.commands:
-        try:
-            results.append(engine.execute_at(inner, now_ms))
-        except RejectedError as error:
-            results.append(error)
+    trades_max = engine.trades_max
+    try:
+        for inner in command.commands:
+            try:
+                results.append(_execute(engine, inner, now_ms, trades_max))
+            except RejectedError as error:
+                results.append(error)
+    finally:
+        engine.trades_max = trades_max
     return results
 
 
@@ -47,7 +51,7 @@ def all_or_none(
     Raises:
         RejectedError: a command was rejected; its ``index`` is the command's.
     """
-    number, steps = engine.number, []  # type: ignore[var-annotated]
+    number, trades_max, steps = engine.number, engine.trades_max, []  # type: ignore[var-annotated]
     engine.undo = steps
     results: list[list[Event]] = []
     try:
@@ -55,13 +59,33 @@ def all_or_none(
             if keep and len(results) + 1 == len(command.commands):
                 # The last command needs no reverse steps: a rejection of it changes nothing.
                 engine.undo = None
-            results += [engine.execute_at(inner, now_ms)]
+            results += [_execute(engine, inner, now_ms, trades_max)]
     except RejectedError as error:
         error.index, keep = len(results), False
         raise
     finally:
-        engine.undo = None
+        engine.undo, engine.trades_max = None, trades_max
         if not keep:
             rollback.roll_back(steps)
             engine.number = number
     return results
+
+
+def _execute(engine: "Engine", command: Any, now_ms: int, trades_max: int) -> list[Event]:
+    """Execute one command of a batch, and lower the limit of trades for those that follow.
+
+    The orders of a batch share the limit; each may make one trade in any case.
+    """
+    try:
+        events: list[Event] = engine.execute_at(command, now_ms)
+    except TooManyTradesError as error:
+        if engine.trades_max == trades_max:
+            raise
+        rule = f"the orders of a batch may make {trades_max} trades together, and each of them one"
+        raise TooManyTradesError(f"{error}; {rule}") from None
+    if len(events) > 1:
+        traded = sum(type(event) is Trade for event in events)
+        # Both trades of a mint or merge are one.
+        traded += sum(type(event) is PairedTrade for event in events) // 2
+        engine.trades_max = max(1, engine.trades_max - traded)
+    return events

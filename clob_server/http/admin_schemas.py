@@ -149,7 +149,7 @@ class EngineLimits(AdminBody, frozen=True, kw_only=True):
     orders_max: Limit
     """Resting orders of one maker in one market."""
     trades_max: Limit
-    """Trades of one order."""
+    """Trades of one order, and of the orders of a batch together."""
     batch_max: Limit
     """Orders in a batch."""
     finished_max: Limit
