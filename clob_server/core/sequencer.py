@@ -8,9 +8,11 @@ The clock is read once per batch.
 import asyncio
 import threading
 import time
+from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
+from itertools import islice
 from queue import SimpleQueue
 from typing import Any, Final, TypeAlias
 
@@ -41,6 +43,10 @@ MAX_QUEUED: Final = 10_000
 """Commands that may wait for the next batch."""
 ROUNDS_MAX: Final = 8
 """Rounds of the loop that a batch waits at most for requests that are already readable."""
+COMMANDS_MAX: Final = 1_000
+"""Commands of a batch at most; the others wait for the next one."""
+WORK_MAX: Final = 1_000
+"""Commands and events after which the event loop gets a turn within a batch."""
 EXPIRY_INTERVAL_S: Final = 0.25
 """Seconds between two looks for expired orders."""
 
@@ -203,8 +209,21 @@ class QueuedCommand(msgspec.Struct, frozen=True):
 Callback: TypeAlias = Callable[[Committed | Exception], None]
 """Receives the command with its events or its rejection, or an error. Must not raise."""
 
-Listener: TypeAlias = Callable[[Sequence[Committed]], None]
-"""Called with each batch, in log order, before the callers get their results. Must not raise."""
+Steps: TypeAlias = Iterator[None]
+"""Work that is left, in parts; the event loop gets a turn before each part."""
+
+Listener: TypeAlias = Callable[[Sequence[Committed]], Steps | None]
+"""Called with the commands of a batch, in log order, before the callers get their results. A large
+batch comes in several calls. A listener with much work returns the rest of it; no further command
+is applied before that is done. Must not raise."""
+
+
+def begin(steps: Steps) -> Steps | None:
+    """Do the first part of some work now; return the rest, or None if that was all."""
+    for _ in steps:
+        return steps
+    return None
+
 
 OpenMarket: TypeAlias = Callable[[Submit, dict[str, Market], int], AddMarket | SetMarket | None]
 """Returns the command that opens the market of an order, or None if there is nothing to open.
@@ -343,8 +362,7 @@ class Sequencer:
                         break
                 self._has_work.clear()
                 if self._queue:
-                    batch, self._queue = self._queue, []
-                    await self._commit(batch, thread)
+                    await self._commit(self._take_batch(), thread)
         except BaseException as error:
             self._fail_queued(error)
             raise
@@ -365,6 +383,18 @@ class Sequencer:
 
     # ----- a batch ---------------------------------------------------------------------------
 
+    def _take_batch(self) -> list[tuple[Work, Callback]]:
+        """Remove the commands of the next batch from the queue, at most ``COMMANDS_MAX``."""
+        queue, count = self._queue, 0
+        for place, (work, _) in enumerate(queue):
+            count += num_commands(work)
+            if count > COMMANDS_MAX and place:
+                self._queue = queue[place:]
+                self._has_work.set()
+                return queue[:place]
+        self._queue = []
+        return queue
+
     async def _commit(self, batch: list[tuple[Work, Callback]], thread: LogThread) -> None:
         """Write a batch, apply it, and answer its callers."""
         callbacks = [callback for _, callback in batch]
@@ -373,9 +403,21 @@ class Sequencer:
             if not commands:
                 return
             await thread.run(partial(self._append, encoded))
-            committed = self._apply(commands)
-            for listener in self._listeners:
-                listener(committed)
+            first, last = 0, len(commands)
+            while first < last:
+                committed = self._apply(commands, first)
+                for listener in self._listeners:
+                    if (rest := listener(committed)) is not None:
+                        await asyncio.sleep(0)
+                        for _ in rest:
+                            await asyncio.sleep(0)
+                after = first + len(committed)
+                count = bisect_left(indexes, after)
+                for index, callback in zip(indexes[:count], callbacks, strict=False):
+                    callback(committed[index - first])
+                indexes, callbacks, first = indexes[count:], callbacks[count:], after
+                if first < last:
+                    await asyncio.sleep(0)
         except BaseException as error:
             failure: Exception = OutcomeUnknownError(f"the server was interrupted: {error!r}")
             if isinstance(error, Exception):
@@ -383,8 +425,6 @@ class Sequencer:
             for callback in callbacks:
                 callback(failure)
             raise
-        for index, callback in zip(indexes, callbacks, strict=True):
-            callback(committed[index])
         thread.enqueue(self._run_after_commit)
 
     def _assign(
@@ -468,18 +508,26 @@ class Sequencer:
         self._log.append(encoded, self.seq, event_hash=self.event_hash)
         self._on_commit(time.perf_counter() - start)
 
-    def _apply(self, commands: Sequence[AnyCommand]) -> list[Committed]:
-        """Apply a durable batch. The event hash covers the commands of the engine."""
-        committed, state, outcome = [], self.state, None
-        for seq, command in enumerate(commands, self.seq + 1):
+    def _apply(self, commands: Sequence[AnyCommand], first: int) -> list[Committed]:
+        """Apply commands of a durable batch from an index on, up to ``WORK_MAX`` of work.
+
+        The event hash covers the commands of the engine.
+        """
+        committed, state, outcome, work = [], self.state, None, 0
+        for seq, command in enumerate(islice(commands, first, None), self.seq + 1):
             num_trades = state.num_trades
             try:
                 outcome = state.apply(command)
             except RejectedError as rejection:
                 outcome = rejection
+            else:
+                work += len(outcome)  # type: ignore[arg-type]
             if type(command) in ENGINE:
                 self.event_hash = event_hash(self.event_hash, outcome)
             committed.append(Committed(seq, command, outcome, num_trades))
+            work += 1
+            if work >= WORK_MAX:
+                break
         self.seq += len(committed)
         return committed
 
@@ -494,6 +542,13 @@ class Sequencer:
         queued, self._queue = self._queue, []
         for _, callback in queued:
             callback(SequencerStoppedError(f"the server has stopped: {error!r}"))
+
+
+def num_commands(work: Work) -> int:
+    """Return the number of commands that a caller submitted; a batch counts each of its own."""
+    if type(work) is NewOrders:
+        return len(work.orders)
+    return len(work.commands) if type(work) is Batch else 1
 
 
 def _build(work: Work, now_ms: int) -> tuple[AnyCommand, ...]:

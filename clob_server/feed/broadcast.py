@@ -61,6 +61,9 @@ class GroupMember(Protocol):
     def fall_behind(self) -> None:
         """Skip events until the client has read its buffer."""
 
+    def skip_to_snapshot(self) -> None:
+        """Skip the queued events; a snapshot follows as soon as the buffer has room."""
+
 
 class Delivery:
     """Frames for the members of a group."""
@@ -122,6 +125,11 @@ class Group:
         """Remove a member."""
         self.members = tuple(each for each in self.members if each is not member)
 
+    def skip_to_snapshot(self) -> None:
+        """Send snapshots to the members instead of the queued events."""
+        for member in self.members:
+            member.skip_to_snapshot()
+
 
 class PacedQueue(Generic[_T]):
     """A queue of which a part is written per iteration of the event loop."""
@@ -130,16 +138,28 @@ class PacedQueue(Generic[_T]):
         self._queue: deque[_T] = deque()
         self._task: asyncio.Task[None] | None = None
 
+    def add(self, item: _T, *, now: bool) -> None:
+        """Add an item; send it in a later iteration of the loop, or now if no other one waits."""
+        self._queue.append(item)
+        if now:
+            self.flush()
+        else:
+            self._start()
+
     def flush(self) -> None:
         """Send the first part of the queue now and the rest in later iterations of the loop."""
         if self._task is None and self._queue:
             self._write()
-            if self._queue:
-                self._task = asyncio.get_running_loop().create_task(self._flush_rest())
+            self._start()
 
     def close(self) -> None:
         """Drop the queue."""
         self._queue.clear()
+
+    def _start(self) -> None:
+        """Send the queue in later iterations of the loop."""
+        if self._task is None and self._queue:
+            self._task = asyncio.get_running_loop().create_task(self._flush_rest())
 
     async def _flush_rest(self) -> None:
         while self._queue:
@@ -148,7 +168,7 @@ class PacedQueue(Generic[_T]):
         self._task = None
 
     def _write(self) -> None:
-        """Write the next part, at most ``WRITES_MAX`` writes."""
+        """Write the next part."""
         raise NotImplementedError
 
 

@@ -15,7 +15,7 @@ from clob_server.api.problems import CONTENT_TYPE, ApiError, problem_of
 from clob_server.api.request import Receive, Scope, Send
 from clob_server.core.commands import DeactivateKey
 from clob_server.core.ids import Ids
-from clob_server.core.sequencer import Committed
+from clob_server.core.sequencer import Committed, Steps, begin
 from clob_server.core.settlement_status import SettlementStatuses, StatusChange
 from clob_server.core.state import ServerState
 from clob_server.feed.broadcast import EVENTS_MAX, Broadcaster, Group, loop_time, sink_for
@@ -28,7 +28,7 @@ from clob_server.feed.event_messages import (
     message_frame,
     trade_statuses,
 )
-from clob_server.feed.market_stream import BookSnapshots, MarketStream, MarketStreams
+from clob_server.feed.market_stream import BookSnapshots, MarketStream, MarketStreams, NewEvents
 from clob_server.feed.messages import POLICY, RESTART, Heartbeat
 from clob_server.feed.session import Channels, FeedGuard, FeedSession
 from clob_server.feed.settlement_channel import SettlementChannel
@@ -126,53 +126,73 @@ class Feed:
 
     # ----- events ----------------------------------------------------------------------------
 
-    def on_batch(self, batch: Sequence[Committed]) -> None:
-        """Send the events of a batch that was written and applied."""
+    def on_batch(self, batch: Sequence[Committed]) -> Steps | None:
+        """Send the events of a batch that was written and applied; return what is left to do."""
         channels = self.channels
-        for stream, events in channels.streams.on_batch(batch).items():
-            if channels.books.pending.by_market:
+        new = channels.streams.on_batch(batch)
+        if channels.books.pending.by_market:
+            for stream in (*new, *channels.streams.conflated):
                 channels.books.pending.start(stream)
-            if stream.groups:
-                self._broadcast(stream, events)
-        self._broadcaster.flush()
+        for stream in channels.streams.conflated:
+            for group in stream.groups.values():
+                group.skip_to_snapshot()
         changes = self._statuses.on_batch(batch) if channels.state.settles else ()
+        return begin(self._publish(batch, new, changes))
+
+    def _publish(
+        self, batch: Sequence[Committed], new: NewEvents, changes: Sequence[StatusChange]
+    ) -> Steps:
+        """Send new events, then the changes of orders, about ``EVENTS_MAX`` in a step."""
+        channels, num_events = self.channels, 0
+        for stream, events in new.items():
+            if not stream.groups or stream in channels.streams.conflated:
+                continue
+            for start in range(0, len(events), EVENTS_MAX):
+                if num_events >= EVENTS_MAX:
+                    self._broadcaster.flush()
+                    yield
+                    num_events = 0
+                part = events[start : start + EVENTS_MAX]
+                num_events += len(part)
+                self._broadcast(stream, part)
+            if len(events) > EVENTS_MAX:
+                # Clients that joined meanwhile skip these deliveries, but not the next event.
+                stream.end_deliveries()
+        self._broadcaster.flush()
         if channels.users.makers or channels.settlements.scopes:
-            self._notify_makers(batch, changes)
+            yield from self._notify_makers(batch, changes)
         for done in batch:
             if type(done.command) is DeactivateKey:
                 self.subscribers.close_key(done.command.key_id)
 
-    def _notify_makers(self, batch: Sequence[Committed], changes: Sequence[StatusChange]) -> None:
+    def _notify_makers(self, batch: Sequence[Committed], changes: Sequence[StatusChange]) -> Steps:
         """Send changes of orders, then changes of settlement."""
         channels, now = self.channels, loop_time()
         trades = list(trade_statuses(changes, self._ids))
         if channels.users:
-            channels.users.on_batch(batch, now)
+            yield from channels.users.publish(batch, now)
             channels.users.on_statuses(trades, now)
         if channels.settlements:
             channels.settlements.on_batch(batch, trades, now)
 
     def _broadcast(self, stream: MarketStream, events: Sequence[FeedEvent]) -> None:
-        """Queue the events of a market for its groups, in parts of ``EVENTS_MAX``."""
+        """Queue up to ``EVENTS_MAX`` events of a market for its groups."""
         now = self._time()
         encoded = EncodedEvents(self.channels.books.encoder, events)
+        first = events[0].event
+        after = first.seq if isinstance(first, BookOpened) else first.seq - 1
         for group in stream.groups.values():
             if not group.members:
                 continue
-            frames = encoded.frames(extended=group.extended)
-            for start in range(0, len(events), EVENTS_MAX):
-                part = events[start : start + EVENTS_MAX]
-                first = part[0].event
-                after = first.seq if isinstance(first, BookOpened) else first.seq - 1
-                wanted = frames[start : start + EVENTS_MAX]
-                if group.token is not None and stream.tokens:
-                    wanted = self._frames_for_token(group, part, wanted)
-                elif group.token is not None:
-                    is_wanted = (each.event.token == group.token for each in part)
-                    wanted = list(compress(wanted, is_wanted))
-                if wanted:
-                    self._broadcaster.enqueue(group, wanted, after)
-                    group.sent_at = now
+            wanted = encoded.frames(extended=group.extended)
+            if group.token is not None and stream.tokens:
+                wanted = self._frames_for_token(group, events, wanted)
+            elif group.token is not None:
+                is_wanted = (each.event.token == group.token for each in events)
+                wanted = list(compress(wanted, is_wanted))
+            if wanted:
+                self._broadcaster.enqueue(group, wanted, after)
+                group.sent_at = now
 
     def _frames_for_token(
         self, group: Group, events: Sequence[FeedEvent], frames: Sequence[bytes]

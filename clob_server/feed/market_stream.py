@@ -35,6 +35,10 @@ MARKETS_KEPT: Final = 20
 """Limit of stored events of all markets, in multiples of the limit of one market. Beyond it the
 markets without events for the longest time lose theirs."""
 
+EVENTS_MAX: Final = 1_000
+"""Events of one command that are sent one by one. After a command with more, each subscriber of its
+markets gets a snapshot of the book instead."""
+
 
 class MarketStream:
     """Events and subscriptions of one market."""
@@ -69,6 +73,11 @@ class MarketStream:
             group = self.groups[extended, token] = Group(extended=extended, token=token)
         return group
 
+    def end_deliveries(self) -> None:
+        """Send later events separately from those that are queued."""
+        for group in self.groups.values():
+            group.last = None
+
 
 NewEvents: TypeAlias = dict[MarketStream, list[FeedEvent]]
 """Events of a batch by market."""
@@ -89,6 +98,8 @@ class MarketStreams:
         self._kept_max = kept_max
         self._num_kept = 0
         self._streams: dict[str, MarketStream] = {}
+        self.conflated: Final[set[MarketStream]] = set()
+        """Markets of the last call of :meth:`on_batch` with more events than are sent."""
         self._orders: dict[str | int, BookOrder] = {
             record.order.id: BookOrder(record.order.side, record.price, record.remaining)
             for record in (state.matcher.open_orders() if records is None else records)
@@ -107,14 +118,20 @@ class MarketStreams:
         return self._streams.get(market) or self._add_stream(market)
 
     def on_batch(self, batch: Sequence[Committed]) -> NewEvents:
-        """Store the events of a batch and return them; about 1 us per event."""
+        """Store the events of a batch and return them; about 1 us per event.
+
+        Markets in :attr:`conflated` need snapshots instead.
+        """
         new: NewEvents = {}
+        self.conflated.clear()
         for done in batch:
             if isinstance(done.outcome, RejectedError):
                 continue
             if isinstance(done.command, (AddMarket, SetMarket)):
                 self._open_books(done.command, new)
-            if done.outcome:
+            if len(done.outcome) > EVENTS_MAX:
+                self._skip_events(done, new)
+            elif done.outcome:
                 self._add_events(done, new)
         for stream, events in new.items():
             self._store(stream, events)
@@ -159,6 +176,30 @@ class MarketStreams:
             if events is None:
                 events = new[stream] = []
             events.append(happened)
+
+    def _skip_events(self, done: Committed, new: NewEvents) -> None:
+        """Follow a command without keeping its events; no client can resume before it."""
+        orders, now_ms, last = self._orders, done.command.now_ms, {}
+        assert not isinstance(done.outcome, RejectedError)
+        for event in done.outcome:
+            if type(event) is OrderAdded:
+                orders[event.order_id] = BookOrder(event.side, event.price, event.remaining)
+            elif isinstance(event, Trade):
+                orders[event.resting_order_id].remaining = event.resting_remaining
+            elif type(event) is OrderRemoved:
+                del orders[event.order_id]
+            elif type(event) is OrderReduced:
+                orders[event.order_id].remaining = event.remaining
+            else:  # a rejection within a batch
+                continue
+            last[event.market] = event.seq
+        for market, seq in last.items():
+            stream = self._streams.get(market) or self._add_stream(market)
+            stream.seq, stream.changed_ms = seq, now_ms
+            self._num_kept -= len(stream.kept)
+            stream.kept.clear()
+            new.pop(stream, None)
+            self.conflated.add(stream)
 
     def _open_books(self, command: AddMarket | SetMarket, new: NewEvents) -> None:
         """Add empty books: of a new market, or of a token that got its id later."""

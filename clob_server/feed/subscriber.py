@@ -8,7 +8,7 @@ from typing import Final, NamedTuple, Protocol, TypeAlias
 
 from clob_server.api.request import Send
 from clob_server.core.commands import ApiKey
-from clob_server.feed.broadcast import EVENTS_MAX, ClientSink, Group, loop_time
+from clob_server.feed.broadcast import EVENTS_MAX, ClientSink, Group, PacedQueue, loop_time
 from clob_server.feed.event_messages import EventEncoder, for_token, message_frame
 from clob_server.feed.market_stream import BookSnapshots, MarketStream
 from clob_server.feed.messages import POLICY, Message
@@ -20,6 +20,8 @@ MINUTE_S: Final = 60
 """Window of the message rate limit, in seconds."""
 REASON_MAX: Final = 120
 """Longest reason of a close frame, in bytes."""
+CATCH_UPS_MAX: Final = 8
+"""Snapshots, or parts of ``EVENTS_MAX`` missing events, sent per iteration of the event loop."""
 BEHIND: Final = sys.maxsize
 """``seq`` of a subscription that skips events: no delivery starts after it."""
 
@@ -55,6 +57,7 @@ class Subscriber:
         self._send = send
         self._received_at: deque[float] = deque(maxlen=settings.ws_messages_per_minute)
         self._closing: asyncio.Task[None] | None = None
+        self._is_catching_up = False
         sink.drained = self.on_drained
         connections.add(self)
 
@@ -105,9 +108,8 @@ class Subscriber:
         if num_buffered > self.soft_bytes:
             self._connections.set_slow(self)
 
-    def on_behind(self, subscription: "BookSubscription") -> None:
-        """Note that a subscription skips events."""
-        self.behind[subscription] = None
+    def set_slow(self) -> None:
+        """Note that the client reads slowly, so that it is checked later."""
         self._connections.set_slow(self)
 
     def on_drained(self) -> None:
@@ -116,17 +118,30 @@ class Subscriber:
         if self.behind:
             self.catch_up()
 
-    def catch_up(self) -> None:
-        """Bring subscriptions up to date while the buffer has room."""
-        behind, sink, soft_bytes = self.behind, self.sink, self.soft_bytes
-        while behind and sink.buffered() <= soft_bytes:
+    def catch_up(self, *, now: bool = True) -> None:
+        """Bring subscriptions up to date while the buffer has room, in turn with other clients.
+
+        Args:
+            now: begin at once; False where the caller does the same for many clients.
+        """
+        if not self._is_catching_up:
+            self._is_catching_up = True
+            self._connections.catching_up.add(self, now=now)
+
+    def catch_up_once(self) -> bool:
+        """Send one part of the missing events; return whether to continue."""
+        behind, has_room = self.behind, self.sink.buffered() <= self.soft_bytes
+        if behind and has_room:
             subscription = next(iter(behind))
             if subscription.catch_up():
-                del behind[subscription]
-        if behind:
-            self._connections.set_slow(self)
-        else:
+                behind.pop(subscription, None)
+            has_room = self.sink.buffered() <= self.soft_bytes
+        self._is_catching_up = bool(behind) and has_room
+        if not behind:
             self._connections.slow.pop(self, None)
+        elif not has_room:
+            self._connections.set_slow(self)
+        return self._is_catching_up
 
     # ----- closing ---------------------------------------------------------------------------
 
@@ -157,6 +172,19 @@ class Subscriber:
         self.sink.abort()
 
 
+class CatchUpQueue(PacedQueue[Subscriber]):
+    """Clients that get snapshots or missing events, in turn."""
+
+    def _write(self) -> None:
+        queue = self._queue
+        for _ in range(CATCH_UPS_MAX):
+            if not queue:
+                break
+            subscriber = queue.popleft()
+            if subscriber.catch_up_once():
+                queue.append(subscriber)
+
+
 class Subscribers:
     """All open connections, and those that read slowly or have no subscription."""
 
@@ -166,6 +194,8 @@ class Subscribers:
         """Connections with more than ``ws_soft_bytes`` unread, and since when (loop time)."""
         self.idle: Final[dict[Subscriber, float]] = {}
         """Connections without a subscription, and since when (loop time)."""
+        self.catching_up: Final = CatchUpQueue()
+        """Connections that get snapshots or missing events."""
         self._open: set[Subscriber] = set()
 
     def __len__(self) -> int:
@@ -215,7 +245,8 @@ class Subscribers:
         stall_s = self.settings.ws_stall_timeout_s
         for subscriber, since in tuple(self.slow.items()):
             if subscriber.sink.buffered() <= self.settings.ws_soft_bytes:
-                subscriber.on_drained()
+                self.slow.pop(subscriber, None)
+                subscriber.catch_up(now=False)
             elif now - since > stall_s:
                 subscriber.close(POLICY, f"too slow: buffer unread for {stall_s} s")
 
@@ -318,7 +349,7 @@ class BookSubscription:
         self._join(stream)
         if resume_after is not None and stream.events_after(resume_after, 0) is not None:
             self._resume_after = resume_after
-        self.fall_behind()
+        self._skip()
         return self._resume_after is not None
 
     def follow_from_start(self, stream: MarketStream) -> None:
@@ -333,8 +364,19 @@ class BookSubscription:
 
     def fall_behind(self) -> None:
         """Skip events until the client has read its buffer."""
+        self._skip()
+        self.subscriber.set_slow()
+
+    def skip_to_snapshot(self) -> None:
+        """Skip the queued events; a snapshot follows as soon as the buffer has room."""
+        self._resume_after = None
+        self._skip()
+        self.subscriber.catch_up(now=False)
+
+    def _skip(self) -> None:
+        """Skip events until the subscription was brought up to date."""
         self.seq = BEHIND
-        self.subscriber.on_behind(self)
+        self.subscriber.behind[self] = None
 
     def catch_up(self) -> bool:
         """Send a snapshot or some of the missing events; return whether it is up to date."""

@@ -27,13 +27,16 @@ from clob.errors import UnknownOrderError
 from clob.journal import Outcome
 from clob.status import OrderRecord
 from clob_server.core.commands import SERVER, AnyCommand, EndTrades, SignatureRecord
-from clob_server.core.sequencer import accepted_orders
+from clob_server.core.sequencer import Steps, accepted_orders
 from clob_server.core.serialize import order_body
 from clob_server.core.state import ServerState
 from clob_server.history.store import Row, Rows, trade_row
 
 BULK_COMMANDS: Final = frozenset({CancelAll, Expire, SetBalance, SetMode, SetNonce, SettleFailed})
 """Commands that may finish any number of orders."""
+
+ROWS_MAX: Final = 100
+"""Finished orders that are encoded in a step; each takes about 8 us."""
 
 OrdersBefore: TypeAlias = dict[str | int, tuple[OrderRecord, SignatureRecord | None]]
 """Resting orders before a command, with their signatures."""
@@ -81,7 +84,19 @@ class HistoryRows:
         num_trades: int,
         before: OrdersBefore | None = None,
     ) -> None:
-        """Add the rows of a command that was applied.
+        """Add the rows of a command that was applied; see :meth:`adding`."""
+        for _ in self.adding(seq, command, outcome, num_trades, before):
+            pass
+
+    def adding(
+        self,
+        seq: int,
+        command: AnyCommand,
+        outcome: Outcome,
+        num_trades: int,
+        before: OrdersBefore | None = None,
+    ) -> Steps:
+        """Add the rows of a command that was applied, ``ROWS_MAX`` orders in a step.
 
         Args:
             seq: number of the command.
@@ -107,10 +122,12 @@ class HistoryRows:
                 self.waiting.trades.append(
                     trade_row(event, seq, now_ms, num_trades, settles=settles)
                 )
-        for order_id, reason in finished_orders(command, outcome):
+        for number, (order_id, reason) in enumerate(finished_orders(command, outcome), 1):
             finished = self._record(order_id, reason, before or {})
             if finished is not None:
                 self.waiting.orders.append(order_row(*finished, seq, now_ms))
+            if number % ROWS_MAX == 0:
+                yield
 
     def _record(
         self, order_id: str | int, reason: RemovalReason | None, before: OrdersBefore

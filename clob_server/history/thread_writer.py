@@ -13,7 +13,7 @@ from functools import partial
 from typing import Final
 
 from clob_server.core.recovery import take_snapshot
-from clob_server.core.sequencer import Committed, LogThread, Sequencer
+from clob_server.core.sequencer import Committed, LogThread, Sequencer, Steps, begin
 from clob_server.history.rows import HistoryRows
 from clob_server.history.store import Applied, HistoryStore, Rows
 from clob_server.log import Folder, SqliteLog
@@ -57,12 +57,20 @@ class ThreadWriter:
         self._timer: asyncio.TimerHandle | None = None
         self._slots = threading.Semaphore(WRITES_MAX)
         self._failed = False
+        self._is_whole = True
         self._thread = LogThread("history")
 
-    def on_batch(self, batch: Sequence[Committed]) -> None:
+    def on_batch(self, batch: Sequence[Committed]) -> Steps | None:
         """Make the rows of a batch; they are written within ``WRITE_AFTER_S``."""
+        return begin(self._add(batch))
+
+    def _add(self, batch: Sequence[Committed]) -> Steps:
+        self._is_whole = False
         for done in batch:
-            self._rows.add(done.seq, done.command, done.outcome, done.num_trades)
+            yield from self._rows.adding(done.seq, done.command, done.outcome, done.num_trades)
+        if self._engine.seq < self._log.tail.seq:  # the rest of the frame follows
+            return
+        self._is_whole = True
         applied = Applied(batch[-1].seq, self._log.tail.chain_hash, self._engine.event_hash)
         self._applied, self._now_ms = applied, batch[-1].now_ms
         if self._timer is None:
@@ -73,11 +81,13 @@ class ThreadWriter:
             self._snapshot_seq = applied.seq
 
     def flush(self) -> None:
-        """Pass the waiting rows to the thread now."""
+        """Pass the waiting rows to the thread now, unless some of a frame are still missing."""
         if self._timer is None:
             return
         self._timer.cancel()
         self._timer = None
+        if not self._is_whole:  # the end of the frame starts the timer again
+            return
         self._slots.acquire()
         self._thread.enqueue(partial(self._write, self._rows.take(), self._applied, self._now_ms))
 

@@ -202,8 +202,8 @@ async def run_loop(count=ITERATIONS):
         await asyncio.sleep(0)
 
 
-async def until(condition, patience_s=30):
+async def until(condition, patience_s=30, pause_s=0.01):
     """Wait until a condition holds."""
     async with asyncio.timeout(patience_s):
         while not condition():
-            await asyncio.sleep(0.01)
+            await asyncio.sleep(pause_s)

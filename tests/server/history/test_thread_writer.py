@@ -62,7 +62,7 @@ async def test_batches_share_a_transaction_and_no_row_is_missing(tmp_path, monke
 async def test_rows_are_written_after_a_short_time(tmp_path):
     async with running(tmp_path) as (_, trade, written), asyncio.timeout(PATIENCE_S):
         await trade(1)
-        while written != [3]:
+        while written[-1:] != [3]:  # a busy machine may write the first order alone
             await asyncio.sleep(thread_writer.WRITE_AFTER_S / 10)
 
 
