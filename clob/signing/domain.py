@@ -55,7 +55,8 @@ class Domain:
     def __str__(self) -> str:
         """Return the domain as a phrase for messages."""
         contract = self.verifying_contract or "none"
-        return f"{self.name!r} version {self.version!r}, chain {self.chain_id}, contract {contract}"
+        name, version = fields.received(self.name), fields.received(self.version)
+        return f"{name} version {version}, chain {self.chain_id}, contract {contract}"
 
     @property
     def types(self) -> list[dict[str, str]]:

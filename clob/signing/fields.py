@@ -3,6 +3,7 @@
 Numbers may be integers or decimal strings, since clients send both; floats are rejected.
 """
 
+import json
 import re
 from collections.abc import Callable
 from typing import Final
@@ -36,10 +37,16 @@ def at(path: str, error: RejectedError) -> RejectedError:
 
 
 def received(value: object) -> str:
-    """Return a rejected value for a message, with ``true``, ``false`` and ``null`` as in JSON."""
-    if value is None:
-        return "null"
-    return show(value) if type(value) is not bool else "true" if value else "false"
+    """Return a rejected value for a message as JSON, shortened to 120 characters."""
+    if isinstance(value, int) and value.bit_length() > 300:
+        return show(value)
+    try:
+        text = json.dumps(value, ensure_ascii=False)
+        if not text.isprintable():
+            text = json.dumps(value)
+    except (TypeError, ValueError, RecursionError):  # not from JSON, or nested too deeply
+        return show(value)
+    return text if len(text) <= 120 else f"{text[:117]}..."
 
 
 def integer(value: object) -> int | None:

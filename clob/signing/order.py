@@ -21,7 +21,7 @@ from clob.errors import (
 from clob.order import Order, SelfTrade, Side, TimeInForce
 from clob.signing import fields
 from clob.signing.errors import TakerNotSupportedError
-from clob.signing.fields import at
+from clob.signing.fields import at, received
 from clob.signing.schema import Field, Schema, Written
 from clob.signing.signed_struct import ADDRESS_CHARACTERS, Signed, cached_checksum, read_address
 from clob.units import FEE_RATE_MAX_BPS, PRICE_MAX, PRICE_MIN, SIZE_MAX, UINT256_MAX, collateral_of
@@ -234,7 +234,8 @@ def amounts_of(side: int, price: int, size: int) -> tuple[int, int]:
     buys = is_buy(side)
     if type(price) is not int or not PRICE_MIN <= price <= PRICE_MAX:
         raise at("price", PriceOutOfRangeError(
-            f"price must be an integer from {PRICE_MIN} to {PRICE_MAX} (cents); got {show(price)}"
+            f"price must be an integer from {PRICE_MIN} to {PRICE_MAX} (cents); "
+            f"got {received(price)}"
         ))  # fmt: skip
     if type(size) is not int or size <= 0:
         reject_amount("size", size)
@@ -252,21 +253,23 @@ def amounts_of(side: int, price: int, size: int) -> tuple[int, int]:
 def is_buy(side: object) -> bool:
     """Return whether a side is buy; reject any other value than the two sides."""
     if type(side) is not Side and (type(side) is not int or side not in (Side.BUY, Side.SELL)):
-        raise at("side", InvalidSideError(f"side must be 0 (buy) or 1 (sell); got {show(side)}"))
+        raise at(
+            "side", InvalidSideError(f"side must be 0 (buy) or 1 (sell); got {received(side)}")
+        )
     return side == Side.BUY
 
 
 def reject_amount(path: str, amount: object) -> NoReturn:
     """Raise for an amount that is not a positive integer."""
     raise at(path, InvalidAmountError(
-        f"{path} must be a positive integer in wei; got {show(amount)}"
+        f"{path} must be a positive integer in wei; got {received(amount)}"
     ))  # fmt: skip
 
 
 def reject_size(path: str, size: int) -> NoReturn:
     """Raise for a size above ``SIZE_MAX``."""
     raise at(path, AmountTooLargeError(
-        f"{path} must be at most {SIZE_MAX} wei of tokens; got {show(size)}"
+        f"{path} must be at most {SIZE_MAX} wei of tokens; got {received(size)}"
     ))  # fmt: skip
 
 

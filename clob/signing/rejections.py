@@ -1,6 +1,5 @@
 """Errors for rejected signatures: the failed check, the digest and the addresses."""
 
-from clob.book.validation import show
 from clob.errors import RejectedError
 from clob.signing import secp
 from clob.signing._secp_py import ORDER_OF_CURVE, PARITY
@@ -11,6 +10,7 @@ from clob.signing.errors import (
     SignerNotAuthorisedError,
     Verdict,
 )
+from clob.signing.fields import received
 from clob.signing.profiles import Profile, types_of
 from clob.signing.signed_struct import Signed, checksum_address
 
@@ -22,7 +22,7 @@ def describe(verdict: Verdict, signature: str) -> str:
     """Describe a malformed signature."""
     match verdict:
         case Verdict.MALFORMED:
-            return f"signature must be 0x and 130 hex digits; got {show(signature)}"
+            return f"signature must be 0x and 130 hex digits; got {received(signature)}"
         case Verdict.INVALID_V:
             return f"v, the last byte, must be 0, 1, 27 or 28; got {int(signature[130:], 16)}"
         case Verdict.INVALID_R_OR_S:

@@ -7,7 +7,7 @@ import msgspec
 
 from clob import SelfTrade, TimeInForce
 from clob.units import TIME_MAX
-from clob_server.api.problems import ApiError, Fault
+from clob_server.api.faults import wrong
 
 MARKET_ID_MAX: Final = 64
 """Longest market id, in characters."""
@@ -77,17 +77,3 @@ def word(path: str, value: object, kind: type[_Word]) -> _Word | None:
     if type(value) is str and value in kind.__members__:
         return kind[value]
     raise wrong(path, f"must be one of {', '.join(kind.__members__)}", value)
-
-
-def wrong(path: str, rule: str, value: object) -> ApiError:
-    """Return the error of an invalid field."""
-    if value is None:
-        return missing(path, rule)
-    text = f"{path} {rule}, not {value!r:.80}"
-    return ApiError("INVALID_FIELD", text, faults=(Fault(path, text),))
-
-
-def missing(path: str, rule: str) -> ApiError:
-    """Return the error of a missing field."""
-    text = f"{path} is missing; it {rule}"
-    return ApiError("INVALID_FIELD", text, faults=(Fault(path, text),))

@@ -12,6 +12,7 @@ import msgspec
 
 from clob import ClobError, RejectedError
 from clob.signing import InvalidSignatureError
+from clob_server.api.wording import FIELD_OF, in_json_terms
 
 Headers: TypeAlias = tuple[tuple[bytes, bytes], ...]
 """Headers of a response, with lower-case names."""
@@ -164,7 +165,7 @@ class ProblemBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     error: str
     """Same as ``detail``."""
     errors: list[Fault]
-    """Invalid fields; empty if no field caused the error."""
+    """The invalid fields; the path is empty if the whole request caused the error."""
     request_id: str
     """Id of the request, also in the logs."""
     retryable: bool
@@ -214,10 +215,23 @@ def problem_of(error: ClobError, request_id: str = "") -> Problem:
     return Problem(content["status"], headers, _ENCODER.encode(content))
 
 
-def content_of(error: ClobError, request_id: str = "") -> tuple[dict[str, Any], Headers]:
-    """Return the body of an error response, before encoding, and its headers."""
+def text_of(error: ClobError) -> str:
+    """Return the message of an error in the words of an HTTP client."""
+    return in_json_terms(str(error), error.code)
+
+
+def content_of(
+    error: ClobError, request_id: str = "", within: str = ""
+) -> tuple[dict[str, Any], Headers]:
+    """Return the body of an error response, before encoding, and its headers.
+
+    Args:
+        error: the error.
+        request_id: id of the request.
+        within: path of the part of the body that the error is about; empty for the whole.
+    """
     code = error.code if error.code in PROBLEMS else "INTERNAL"
-    problem, detail = PROBLEMS[code], str(error)
+    problem, detail = PROBLEMS[code], text_of(error)
     headers = error.headers if isinstance(error, ApiError) else ()
     retry_later = problem.retryable and problem.status == 503
     if retry_later and not any(name == b"retry-after" for name, _ in headers):
@@ -229,20 +243,22 @@ def content_of(error: ClobError, request_id: str = "") -> tuple[dict[str, Any], 
         detail=detail,
         code=code,
         error=detail,
-        errors=list(faults_of(error)),
+        errors=faults_of(error, within),
         request_id=request_id,
         retryable=problem.retryable,
     )
     return {**msgspec.to_builtins(body), **more_of(error)}, headers
 
 
-def faults_of(error: ClobError) -> Iterable[Fault]:
-    """Return the invalid fields."""
-    if isinstance(error, ApiError):
-        return error.faults
-    if isinstance(error, RejectedError) and error.path is not None:
-        return (Fault(error.path, str(error)),)
-    return ()
+def faults_of(error: ClobError, within: str = "") -> list[Fault]:
+    """Return the invalid fields, at least one."""
+    faults = error.faults if isinstance(error, ApiError) else ()
+    if not faults:
+        path = error.path if isinstance(error, RejectedError) else None
+        faults = (Fault(path or FIELD_OF.get(error.code, ""), text_of(error)),)
+    if not within:
+        return list(faults)
+    return [Fault(f"{within}.{each.path}".rstrip("."), each.message) for each in faults]
 
 
 def more_of(error: ClobError) -> Mapping[str, Any]:

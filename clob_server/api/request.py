@@ -3,11 +3,14 @@
 import os
 import time
 from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import Set as AbstractSet
 from typing import Any, Final, TypeAlias
 from urllib.parse import parse_qsl
 
 import msgspec
 
+from clob.signing.fields import received
+from clob_server.api.faults import check_names
 from clob_server.api.problems import ApiError, Headers
 
 Scope: TypeAlias = MutableMapping[str, Any]
@@ -66,8 +69,8 @@ class ApiRequest:
     """One HTTP request; without a valid ``X-Request-Id`` it gets a new id."""
 
     __slots__ = (
-        "address", "body", "headers", "key", "params", "request_id", "route", "scope", "send_reply",
-        "started_s",
+        "address", "body", "headers", "key", "pairs", "params", "request_id", "route", "scope",
+        "send_reply", "started_s",
     )  # fmt: skip
 
     def __init__(self, route: str, scope: Scope, request_ids: RequestIds) -> None:
@@ -81,6 +84,8 @@ class ApiRequest:
         self.headers: dict[bytes, bytes] = dict(scope["headers"])
         """The headers by lower-case name; the last one wins where a name is repeated."""
         self.params: dict[str, str] = scope.get("path_params") or {}
+        self.pairs: dict[str, str] | None = None
+        """The query, once it was parsed."""
         self.key: Any = None
         """The API key that was sent, after it was checked; None without one."""
         self.body: bytes = b""
@@ -100,6 +105,8 @@ class ApiRequest:
         Raises:
             ApiError: INVALID_FIELD, it is not percent-encoded UTF-8.
         """
+        if self.pairs is not None:
+            return self.pairs
         raw: bytes = self.scope["query_string"]
         if not raw:
             return {}
@@ -107,7 +114,8 @@ class ApiRequest:
             pairs = parse_qsl(raw.decode("ascii"), keep_blank_values=True, errors="strict")
         except (UnicodeDecodeError, ValueError):
             raise ApiError("INVALID_FIELD", "the query must be percent-encoded UTF-8") from None
-        return dict(reversed(pairs))
+        self.pairs = dict(reversed(pairs))
+        return self.pairs
 
     def json(self) -> Any:
         """Decode the body as JSON.
@@ -122,18 +130,24 @@ class ApiRequest:
             check_type(content_type, self.body)
         try:
             return msgspec.json.decode(self.body)
-        except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
-            raise ApiError("INVALID_JSON", f"the body is not JSON: {error}") from None
+        except (msgspec.DecodeError, RecursionError, UnicodeError) as error:
+            raise not_json("the body", error) from None
 
-    def object(self) -> dict[str, Any]:
+    def object(self, known: AbstractSet[str] | None = None) -> dict[str, Any]:
         """Decode the body as a JSON object.
+
+        Args:
+            known: the known fields; None if the caller checks them.
 
         Raises:
             ApiError: UNSUPPORTED_MEDIA_TYPE, INVALID_JSON, INVALID_FIELD.
         """
         content = self.json()
         if type(content) is not dict:
-            raise ApiError("INVALID_FIELD", "the body must be a JSON object")
+            text = f"the body must be a JSON object; got {kind_of(content)}"
+            raise ApiError("INVALID_FIELD", text)
+        if known is not None:
+            check_names(content, known)
         return content
 
 
@@ -148,9 +162,29 @@ def check_type(content_type: bytes | None, body: bytes) -> None:
             rule = "Content-Type must be application/json; the request has none"
             raise ApiError("UNSUPPORTED_MEDIA_TYPE", rule)
     elif content_type.partition(b";")[0].strip().lower() != JSON:
-        received = f"{content_type.decode('latin-1')!r:.99}"
-        rule = f"Content-Type must be application/json; got {received}"
+        given = received(content_type.decode("latin-1")[:99])
+        rule = f"Content-Type must be application/json; got {given}"
         raise ApiError("UNSUPPORTED_MEDIA_TYPE", rule)
+
+
+def not_json(subject: str, error: Exception) -> ApiError:
+    """Return the error of a text that is not JSON.
+
+    Args:
+        subject: the text, as a noun.
+        error: the error of the decoder.
+    """
+    reason = str(error)
+    if isinstance(error, RecursionError):
+        reason = "nested too deeply"
+    elif isinstance(error, UnicodeError):
+        reason = "not UTF-8"
+    return ApiError("INVALID_JSON", f"{subject} is not JSON: {reason}")
+
+
+def kind_of(content: object) -> str:
+    """Return the kind of a JSON value that is not an object."""
+    return "an array" if type(content) is list else received(content)
 
 
 def is_request_id(text: bytes) -> bool:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from clob import ClobError
+from clob_server.api.convert import convert
 from clob_server.auth.api_keys import TOKENS, secret
 from clob_server.auth.policy import ADMIN, SCOPES, TOKEN_SCOPES
 from clob_server.auth.tokens import TTL_MAX_S, TTL_S, mint
@@ -19,7 +20,7 @@ from clob_server.cli.exit_codes import DONE, FAILED, UNUSABLE, complain
 from clob_server.cli.remote import add_command, keys_in
 from clob_server.core.commands import DeactivateKey
 from clob_server.core.sequencer import wall_clock_ms
-from clob_server.http.admin_schemas import KeyRequest, add_key, draw_key, read_object
+from clob_server.http.admin_schemas import KeyRequest, add_key, draw_key
 from clob_server.log import LogLockedError
 from clob_server.log.sqlite import DATABASE
 from clob_server.settings import PRODUCTION, SECRET_BYTES_MIN, TEST, Settings, SettingsError
@@ -124,7 +125,7 @@ def create_key(arguments: Arguments, environ: Environ) -> None:
             raise SettingsError(
                 f"CLOB_ENVIRONMENT must be {' or '.join(ENVIRONMENTS)}; got {environment!r}"
             )
-        whole, key = draw_key(read_object(body, KeyRequest), environment)
+        whole, key = draw_key(convert(body, KeyRequest), environment)
         add_command(folder_of(arguments, environ), lambda now_ms: add_key(key, now_ms))
         key_id = key.id
     sys.stderr.write(f"key {key_id} created; it is not shown again\n")

@@ -13,6 +13,7 @@ import msgspec
 from msgspec.structs import replace
 
 from clob.errors import InvalidCommandError
+from clob.signing.fields import received
 from clob.units import UINT256_MAX
 from clob_server.core import commands
 from clob_server.core.rejections import (
@@ -220,15 +221,15 @@ class Registry:
     def _add_key(self, command: commands.AddKey) -> None:
         key = command.key
         if key.id in self.keys:
-            raise KeyExistsError(f"key {key.id!r:.80} already exists")
+            raise KeyExistsError(f"key {key.id:.80} already exists")
         self.keys[key.id] = key
 
     def _deactivate_key(self, command: commands.DeactivateKey) -> None:
         key = self.keys.get(command.key_id)
         if key is None:
-            raise UnknownKeyError(f"no key {command.key_id!r:.80}")
+            raise UnknownKeyError(f"no key {received(command.key_id[:80])}")
         if key.deactivated_ms is not None:
-            raise KeyInactiveError(f"key {key.id!r} was deactivated at {key.deactivated_ms} ms")
+            raise KeyInactiveError(f"key {key.id} was deactivated at {key.deactivated_ms} ms")
         self.keys[key.id] = replace(key, deactivated_ms=command.now_ms)
 
     # ----- delegates and markets ---------------------------------------------------------------
@@ -258,7 +259,7 @@ class Registry:
 
     def _bind(self, command: commands.BindMarket) -> None:
         if command.market in self.conditions:
-            raise MarketBoundError(f"market {command.market!r:.80} already has a condition")
+            raise MarketBoundError(f"market {command.market:.80} already has a condition")
         self.conditions[command.market] = command.condition
 
     def _describe_exchange(self, command: commands.DescribeExchange) -> None:
@@ -319,5 +320,5 @@ def uint256(digits: str) -> int:
         if number <= UINT256_MAX:
             return number
     raise InvalidCommandError(
-        f"nonce must be decimal digits, at most {UINT256_MAX}; got {digits!r:.99}"
+        f"nonce must be decimal digits, at most {UINT256_MAX}; got {received(digits[:99])}"
     )

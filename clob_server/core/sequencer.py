@@ -419,7 +419,9 @@ class Sequencer:
                 if first < last:
                     await asyncio.sleep(0)
         except BaseException as error:
-            failure: Exception = OutcomeUnknownError(f"the server was interrupted: {error!r}")
+            failure: Exception = OutcomeUnknownError(
+                "the server was interrupted while it wrote the command"
+            )
             if isinstance(error, Exception):
                 failure = error
             for callback in callbacks:
@@ -541,7 +543,7 @@ class Sequencer:
         self._is_open = False
         queued, self._queue = self._queue, []
         for _, callback in queued:
-            callback(SequencerStoppedError(f"the server has stopped: {error!r}"))
+            callback(SequencerStoppedError("the server has stopped"))
 
 
 def num_commands(work: Work) -> int:

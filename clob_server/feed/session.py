@@ -14,8 +14,11 @@ from msgspec import UNSET, UnsetType
 from clob import ClobError
 from clob.errors import UnknownMarketError
 from clob.signing import fields
+from clob_server.api.convert import convert
+from clob_server.api.faults import fault, missing
 from clob_server.api.options import market_id
-from clob_server.api.problems import ApiError, Fault
+from clob_server.api.problems import ApiError, text_of
+from clob_server.api.request import kind_of, not_json
 from clob_server.core.commands import ApiKey
 from clob_server.core.state import ServerState
 from clob_server.feed.broadcast import ScopedSubscription, TradeScope, loop_time
@@ -33,7 +36,14 @@ PONG: Final = text_frame(b"PONG")
 """Response to it."""
 
 
-class ClientRequest(msgspec.Struct, frozen=True, kw_only=True, rename="camel", tag_field="type"):
+class ClientRequest(
+    msgspec.Struct,
+    frozen=True,
+    kw_only=True,
+    rename="camel",
+    tag_field="type",
+    forbid_unknown_fields=True,
+):
     """Base of all client messages."""
 
     extended: bool = False
@@ -42,7 +52,7 @@ class ClientRequest(msgspec.Struct, frozen=True, kw_only=True, rename="camel", t
     """Request id, repeated in the response."""
 
 
-class Resume(msgspec.Struct, frozen=True):
+class Resume(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Position of a client that reconnects."""
 
     seq: int
@@ -99,16 +109,17 @@ def parse_message(text: str) -> ParsedMessage:
     try:
         raw = msgspec.json.decode(text)
     except (msgspec.DecodeError, RecursionError, UnicodeError) as error:
-        return ParsedMessage(ApiError("INVALID_JSON", f"the message is not JSON: {error}"))
+        return ParsedMessage(not_json("the message", error))
     if type(raw) is not dict:
-        return ParsedMessage(ApiError("INVALID_FIELD", "the message must be a JSON object"))
+        text = f"the message must be a JSON object; got {kind_of(raw)}"
+        return ParsedMessage(ApiError("INVALID_FIELD", text))
     request_id = raw.get("id")
     if type(request_id) not in (str, int):
         request_id = None
     try:
-        request: Request | ApiError = msgspec.convert(raw, Request)
-    except (msgspec.ValidationError, RecursionError) as error:
-        request = ApiError("INVALID_FIELD", str(error))
+        request: Request | ApiError = convert(raw, Request)
+    except ApiError as error:
+        request = error
     return ParsedMessage(request, raw.get("extended") is True, request_id)
 
 
@@ -121,12 +132,6 @@ def token_id(value: str | int) -> str:
     if isinstance(value, str) and fields.HEX.fullmatch(value):
         value = int(value, 16)
     return str(fields.uint("tokenId", value))
-
-
-def missing_field(name: str) -> ApiError:
-    """Return the error for an absent field."""
-    rule = "must be given"
-    return ApiError("INVALID_FIELD", f"{name} {rule}", faults=(Fault(name, rule),))
 
 
 class FeedGuard(Protocol):
@@ -194,13 +199,15 @@ class FeedSession:
     def _reject(self, error: ClobError, request_id: Id | None) -> None:
         if self._subscriber.extended:
             self._subscriber.send(
-                Error(code=error.code, message=str(error), id=or_unset(request_id))
+                Error(code=error.code, message=text_of(error), id=or_unset(request_id))
             )
         else:
-            self._subscriber.close(POLICY, f"{error.code}: {error}")
+            self._subscriber.close(POLICY, f"{error.code}: {text_of(error)}")
 
     def _handle(self, request: Request) -> None:
         """Execute a request, or raise its rejection, after which nothing changed."""
+        if isinstance(request, Subscribe):
+            check_applies(request)
         if isinstance(request, Ping):
             self._subscriber.send(Pong(id=or_unset(request.id)))
         elif isinstance(request, Unsubscribe):
@@ -326,10 +333,25 @@ def scope_of(request: Subscribe | Unsubscribe) -> TradeScope:
         InvalidAddressError: the maker is not an address.
     """
     if request.maker is None and (request.channel == "user" or request.market_id is None):
-        raise missing_field("maker" if request.channel == "user" else "marketId or maker")
+        name = "maker" if request.channel == "user" else "marketId or maker"
+        raise missing(name, f"is required for the channel {request.channel}")
     market = None if request.market_id is None else market_id(request.market_id)
     maker = None if request.maker is None else fields.address("maker", request.maker)
     return market, maker
+
+
+def check_applies(request: Subscribe) -> None:
+    """Reject a field that another channel has.
+
+    Raises:
+        ApiError: INVALID_FIELD.
+    """
+    on_book = request.channel == "orderbook"
+    if on_book and request.maker is not None:
+        raise fault("maker", "maker is for the channels user and settlement, not for orderbook")
+    for name, value in (("tokenId", request.token_id), ("resume", request.resume)):
+        if value is not None and not on_book:
+            raise fault(name, f"{name} is for the channel orderbook, not for {request.channel}")
 
 
 def or_unset(request_id: Id | None) -> Id | UnsetType:

@@ -1,6 +1,5 @@
 """JSON bodies of the operator routes, and the functions that read and build them."""
 
-from collections.abc import Mapping
 from typing import Annotated, Any, Literal, TypeVar
 
 import msgspec
@@ -9,7 +8,7 @@ from msgspec import UNSET, Meta, UnsetType
 from clob import Limits
 from clob.signing import fields
 from clob.units import FEE_RATE_MAX_BPS
-from clob_server.api.problems import ApiError, Fault
+from clob_server.api.convert import convert
 from clob_server.api.request import ApiRequest
 from clob_server.api.schemas import ContractsBody, MarketTerms, Wire
 from clob_server.auth.api_keys import NAME_MAX, new_key
@@ -246,23 +245,13 @@ class EngineBody(Wire, frozen=True, kw_only=True):
 
 
 def read_body(call: ApiRequest, kind: type[_Kind]) -> _Kind:
-    """Read the body of a request."""
-    return read_object(call.object(), kind)
-
-
-def read_object(content: Mapping[str, Any], kind: type[_Kind]) -> _Kind:
-    """Convert a JSON object to a request body.
+    """Read the body of a request.
 
     Raises:
-        ApiError: INVALID_FIELD.
+        ApiError: UNSUPPORTED_MEDIA_TYPE, INVALID_JSON, INVALID_FIELD.
     """
-    try:
-        return msgspec.convert(content, kind)
-    except msgspec.ValidationError as error:
-        rule, _, place = str(error).partition(" - at `$")
-        _, _, name = rule.partition(" field `")  # of a missing or unknown field
-        path = f"{place.strip('`')}.{name.strip('`')}".strip(".")
-        raise ApiError("INVALID_FIELD", f"{path}: {rule}", faults=(Fault(path, rule),)) from None
+    body: _Kind = convert(call.object(), kind)
+    return body
 
 
 def draw_key(request: KeyRequest, environment: str) -> tuple[str, ApiKey]:

@@ -17,6 +17,8 @@ from starlette.routing import BaseRoute, WebSocketRoute
 from starlette.routing import Route as StarletteRoute
 
 from clob import ClobError
+from clob.signing.fields import received
+from clob_server.api.faults import check_names
 from clob_server.api.problems import CONTENT_TYPE, ApiError, Headers, problem_of
 from clob_server.api.request import CLOSE, REPLY, Receive, Reply, Scope, Send, SendReply
 from clob_server.auth.policy import NO_ROUTE
@@ -101,10 +103,12 @@ class _Methods:
 
         async def reject(call: Request) -> Reply:
             if not endpoints:
-                raise ApiError("NOT_FOUND", f"there is nothing at {call.scope['path']!r:.99}")
+                raise ApiError(
+                    "NOT_FOUND", f"there is nothing at {received(call.scope['path'][:99])}"
+                )
             raise ApiError(
                 "METHOD_NOT_ALLOWED",
-                f"method must be one of {allowed.decode()}; got {call.scope['method']!r:.20}",
+                f"method must be one of {allowed.decode()}; got {call.scope['method'][:20]}",
                 headers=((b"allow", allowed),),
             )
 
@@ -129,6 +133,8 @@ class Endpoint:
         self._durations = RouteDurations()
         server.metrics.add_durations(route.name, self._durations)
         self._logs_access = server.settings.access_log
+        self._query = frozenset(route.query)
+        self._checks_query = route.path.startswith("/api/")
         self._tasks: set[asyncio.Task[None]] = set()
 
     # ----- through ASGI ------------------------------------------------------------------------
@@ -139,6 +145,8 @@ class Endpoint:
         call.server = self._server
         try:
             self._admit(call)
+            if scope["query_string"] and self._checks_query:
+                check_names(call.query(), self._query, kind="query parameter")
             if self._route.reads_body:
                 call.body = await read_body(receive, call)
             response = self._handle(call)
@@ -158,6 +166,8 @@ class Endpoint:
         call.server, call.body, call.send_reply = self._server, body, send_reply
         try:
             self._admit(call)
+            if scope["query_string"] and self._checks_query:
+                check_names(call.query(), self._query, kind="query parameter")
             response = self._handle(call)
             if isinstance(response, QueuedCommand):
                 self._enqueue(response.work, partial(self._on_committed, call, response))

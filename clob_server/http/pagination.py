@@ -12,7 +12,7 @@ import msgspec
 
 from clob import Batch, Matcher, OrderAdded, OrderRemoved, RejectedError, RemovalReason, Submit
 from clob.status import OrderRecord
-from clob_server.api.options import wrong
+from clob_server.api.faults import wrong
 from clob_server.api.problems import Headers
 from clob_server.core.commands import AnyCommand
 from clob_server.core.sequencer import Committed

@@ -90,5 +90,7 @@ class Route(NamedTuple):
     handler: Callable[..., Response]
     """Takes a :class:`Request`; a method also the part of the server that ``part`` names."""
     reads_body: bool = False
+    query: tuple[str, ...] = ()
+    """The parameters of the query; a route of the API rejects others."""
     part: str = ""
     """The attribute of :class:`Server` that ``handler`` is a method of; empty for a function."""

@@ -14,6 +14,7 @@ from clob.errors import (
     UnknownMarketError,
     UnknownOrderError,
 )
+from clob.signing.fields import received
 from clob_server.api.problems import ApiError
 from clob_server.core.state import ServerState
 
@@ -47,17 +48,23 @@ class AutoOpening:
         if market is None:
             if len(state.markets) + len(opening) >= self._markets_max:
                 detail = f"there are {self._markets_max} markets, the most allowed"
-                raise ApiError("TOO_MANY_MARKETS", f"market {name!r} cannot be opened: {detail}")
+                raise ApiError(
+                    "TOO_MANY_MARKETS", f"market {received(name)} cannot be opened: {detail}"
+                )
             command = AddMarket(market=Market(id=name, yes=token, no=""), now_ms=now_ms)
         elif market.settles:  # the order was read by the rules of a market that does not settle
-            raise UnknownMarketError(f"market {name!r} has just opened; send the order again")
+            raise UnknownMarketError(
+                f"market {received(name)} has just opened; send the order again"
+            )
         elif token == market.yes or market.no:
             return None
         else:
             command = SetMarket(market=structs.replace(market, no=token), now_ms=now_ms)
         rejection = None if name in opening else matcher.check(command)
         if rejection is not None:
-            raise TokenNotInMarketError(f"market {name!r} cannot have token {token}: {rejection}")
+            raise TokenNotInMarketError(
+                f"market {received(name)} cannot have token {token}: {rejection}"
+            )
         check_order(matcher, command.market, submit, now_ms)
         opening[name] = command.market
         return command
@@ -103,5 +110,5 @@ def _check_client_id(matcher: Matcher, submit: Submit) -> None:
     except UnknownOrderError:
         return
     raise ClientIdConflictError(
-        f"client id {submit.client_id!r} already names order {known!r}", known
+        f"client id {received(submit.client_id)} already names order {known}", known
     )

@@ -4,18 +4,22 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from clob import Batch, Cancel, ClobError, Event, OrderAdded, Rejected, RejectedError, Submit, Trade
 from clob.signing import SignedOrder, verify_batch
-from clob_server.api.options import wrong
+from clob.signing.fields import received
+from clob_server.api.faults import check_names, wrong
 from clob_server.api.problems import ApiError
 from clob_server.api.request import ApiRequest
 from clob_server.api.schemas import CreatedBody, OrderBody, TradeSummary
 from clob_server.core.sequencer import Committed, NewOrders, NoOrderLeftError, Sequencer
 from clob_server.core.serialize import own_trades, summaries
-from clob_server.orders.cancel import CancelRequest, OrderCancels, not_open, read_cancel
+from clob_server.orders.cancel import CANCEL, CancelRequest, OrderCancels, not_open, read_cancel
 from clob_server.orders.place import OrderPlacement, ParsedOrder, first_reply, status_after
+
+BATCH: Final = frozenset(("orders",))
+"""The fields of a batch."""
 
 Results: TypeAlias = dict[int, CreatedBody | OrderBody | ClobError]
 """The result of each order, by its index in the request."""
@@ -29,12 +33,14 @@ class OrderBatches:
     placement: OrderPlacement
     cancels: OrderCancels
 
-    def read_items(self, body: Mapping[str, Any]) -> list[Any]:
+    def read_items(self, body: dict[str, Any]) -> list[Any]:
         """Return the list of orders in a body.
 
         Raises:
-            ApiError: INVALID_FIELD, it is missing or empty; BATCH_TOO_LARGE.
+            ApiError: INVALID_FIELD, it is missing or empty, or another field is unknown;
+                BATCH_TOO_LARGE.
         """
+        check_names(body, BATCH)
         items = body.get("orders")
         if type(items) is not list or not items:
             raise wrong("orders", "must be a list with at least one order", items)
@@ -67,7 +73,7 @@ class OrderBatches:
             results.update(await self._place(parsed))
         return results
 
-    def _read(self, call: ApiRequest, body: Mapping[str, Any]) -> ParsedOrder:
+    def _read(self, call: ApiRequest, body: dict[str, Any]) -> ParsedOrder:
         """Read an order of a batch, and check the key for one without a signature."""
         parsed = self.placement.read(body)
         if parsed.signed is None:
@@ -167,6 +173,7 @@ class OrderBatches:
         for index, item in enumerate(items):
             try:
                 body = read_item(item)
+                check_names(body, CANCEL)
                 cancel = read_cancel(body.get("orderId"), body)
                 self.cancels.check_authority(call, cancel)
                 found[index] = cancel, await self.cancels.find(cancel)
@@ -198,7 +205,7 @@ class OrderBatches:
 def read_item(item: object) -> dict[str, Any]:
     """Return an order of a list; it must be a JSON object."""
     if type(item) is not dict:
-        raise ApiError("INVALID_FIELD", f"an order must be a JSON object; got {item!r:.80}")
+        raise ApiError("INVALID_FIELD", f"an order must be a JSON object; got {received(item)}")
     return item
 
 

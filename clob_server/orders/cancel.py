@@ -7,9 +7,9 @@ from typing import Any, Final, NamedTuple
 from clob import Cancel
 from clob.errors import NotTheMakerError, OrderNotOpenError
 from clob.signing import Domain, SignedCancel, verify
-from clob.signing.signed_struct import read_address
+from clob.signing.fields import received
 from clob.status import OrderStatus
-from clob_server.api.options import wrong
+from clob_server.api.faults import read_wallet, wrong
 from clob_server.api.problems import ApiError
 from clob_server.api.request import ApiRequest
 from clob_server.api.schemas import OrderBody
@@ -19,6 +19,10 @@ from clob_server.orders.lookup import OrderLookup
 
 REF_MAX: Final = 128
 """The longest reference to an order, in characters."""
+
+
+CANCEL: Final = frozenset(("orderId", "maker", "timestamp", "signature"))
+"""The fields of a cancel."""
 
 
 class CancelRequest(NamedTuple):
@@ -45,10 +49,11 @@ def read_cancel(order_ref: object, body: Mapping[str, Any]) -> CancelRequest:
     """
     if type(order_ref) is not str or not 0 < len(order_ref) <= REF_MAX:
         raise wrong("orderId", "must be the id or the hash of an order", order_ref)
-    if "signature" not in body:
-        return CancelRequest(order_ref, read_address("maker", body.get("maker")), None)
+    maker = read_wallet("maker", body.get("maker"))
+    if body.get("signature") is None:
+        return CancelRequest(order_ref, maker, None)
     signed = SignedCancel.from_json({**body, "orderId": order_ref})
-    return CancelRequest(order_ref, signed.maker, signed)
+    return CancelRequest(order_ref, maker, signed)
 
 
 @dataclass(slots=True, eq=False)
@@ -116,10 +121,10 @@ class OrderCancels:
 
 def _check_maker(order_ref: str, owner: str, maker: str) -> None:
     if owner != maker:
-        raise NotTheMakerError(f"order {order_ref!r} is not of maker {maker}")
+        raise NotTheMakerError(f"order {received(order_ref)} belongs to another maker than {maker}")
 
 
 def not_open(order: OrderBody) -> ApiError:
     """Return the rejection of a cancel of a final order, which it shows."""
-    detail = f"order {order.id!r} is {order.status}"
+    detail = f"order {order.id} is {order.status} already"
     return ApiError("ORDER_NOT_OPEN", detail, more={"order": order})

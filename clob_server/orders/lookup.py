@@ -3,6 +3,7 @@
 from typing import Final
 
 from clob.errors import UnknownOrderError
+from clob.signing.fields import received
 from clob.status import OrderRecord
 from clob_server.api.schemas import OrderBody
 from clob_server.core.ids import order_hash_in
@@ -33,7 +34,7 @@ class OrderLookup:
         """
         order = await self.find(order_ref)
         if order is None:
-            raise UnknownOrderError(f"there is no order {order_ref!r:.99}")
+            raise UnknownOrderError(f"there is no order {received(order_ref[:99])}")
         return order
 
     def known(self, order_ref: str) -> OrderRecord | None:

@@ -15,7 +15,10 @@ from msgspec.structs import replace
 from clob import Event, Market, Order, OrderAdded, Rejected, RejectedError, Side, Submit, Trade
 from clob.errors import OrderAlreadyUsedError, UnknownOrderError
 from clob.signing import (
+    ZERO_ADDRESS,
     Domain,
+    InvalidFieldError,
+    InvalidSignatureError,
     SignedOrder,
     SignerNotAuthorisedError,
     amounts_of,
@@ -24,11 +27,13 @@ from clob.signing import (
     to_order,
     verify,
 )
-from clob.signing.signed_struct import read_address
+from clob.signing.fields import received
 from clob.status import OrderStatus, status_of
-from clob_server.api.options import OPTIONAL, OrderOptions, missing, read_options
+from clob.units import FEE_RATE_MAX_BPS
+from clob_server.api.faults import check_wallet, fault, missing, read_wallet
+from clob_server.api.options import OPTIONAL, OrderOptions, read_options
 from clob_server.api.request import ApiRequest, Reply, reply
-from clob_server.api.schemas import CreatedBody, TradeSummary
+from clob_server.api.schemas import NO_SIGNATURE, CreatedBody, TradeSummary
 from clob_server.auth.guard import Guard
 from clob_server.core.commands import SignatureRecord
 from clob_server.core.ids import Ids
@@ -36,12 +41,19 @@ from clob_server.core.lifecycle import Lifecycle, Phase
 from clob_server.core.sequencer import Committed, NewOrder, QueuedCommand
 from clob_server.core.serialize import is_own
 from clob_server.core.state import ServerState
+from clob_server.orders import resource
 from clob_server.orders.lookup import OrderLookup
 from clob_server.orders.permissions import Permissions
+from clob_server.orders.resource import is_placeholder
 from clob_server.settings import Settings
 
 NO_ID: Final = "?"
 """The id of an order before the sequencer assigns one."""
+
+PLACEHOLDER: Final = (
+    "signature has only zeros, which stands for an order without a signature; sign the order, or "
+    "send it to POST /api/orders/gasless"
+)
 
 Placed: TypeAlias = Reply | Awaitable[Reply] | QueuedCommand
 """The result of placing an order: a command to commit, or the reply to an order sent again."""
@@ -62,6 +74,8 @@ class ParsedOrder(msgspec.Struct, frozen=True, gc=False):
     """The signed order; None for an order without a signature."""
     order_hash: bytes | None = None
     """The hash that was signed."""
+    takes_nonce: bool = False
+    """Whether its nonce is the maker's at the time of its arrival."""
 
     def submit(self, attachment: bytes | None = None, now_ms: int = 0) -> Submit:
         """Return the command that places the order."""
@@ -137,24 +151,40 @@ class OrderPlacement:
 
     # ----- reading -----------------------------------------------------------------------------
 
-    def read(self, body: Mapping[str, Any]) -> ParsedOrder:
+    def read(self, body: dict[str, Any], *, is_complete: bool = True) -> ParsedOrder:
         """Read an order of either kind: with a price and no signature it is a gasless one.
+
+        Args:
+            body: the order in JSON.
+            is_complete: whether a signed order must have its signature.
 
         Raises:
             RejectedError, ApiError: as :meth:`read_gasless` or :meth:`read_signed`.
         """
-        is_gasless = "price" in body and "signature" not in body
-        return self.read_gasless(body) if is_gasless else self.read_signed(body)
+        if "price" in body and is_placeholder(body.get("signature")):
+            return self.read_gasless(body)
+        return self.read_signed(body, is_complete=is_complete)
 
-    def read_signed(self, body: Mapping[str, Any]) -> ParsedOrder:
+    def read_signed(self, body: dict[str, Any], *, is_complete: bool = True) -> ParsedOrder:
         """Read a signed order; :meth:`check_signature` checks its signature.
 
         Raises:
             RejectedError: a field of the order is invalid, or the amounts are not a price.
-            ApiError: INVALID_FIELD, an option is invalid; ORDER_CANCELLED.
+            ApiError: INVALID_FIELD, a field is unknown or missing, or an option is invalid;
+                INVALID_ADDRESS, the maker is the zero address; ORDER_CANCELLED.
             UnknownMarketError, TokenNotInMarketError: and the market does not open by itself.
         """
-        signed = SignedOrder.from_json(body)
+        is_plain = body.keys() <= resource.SIGNED  # most orders
+        if not is_plain:
+            resource.check_known(body)
+        try:
+            signed = SignedOrder.from_json(body)
+        except InvalidFieldError as error:
+            raise resource.with_rule(body, error) from None
+        if is_complete and not signed.signature and body.get("signature") is None:
+            raise missing("signature", resource.RULES["signature"])
+        if signed.maker == ZERO_ADDRESS:
+            check_wallet("maker", signed.maker)
         name = body.get("marketId")
         market = self.state.markets.get(name) if type(name) is str else None
         if market is not None and OPTIONAL.isdisjoint(body):  # most orders
@@ -176,29 +206,36 @@ class OrderPlacement:
         if opens_market:
             self._check_opens(options.market, market, order.token)
         digest = order_hash(signed, self.domain)
+        if not is_plain:
+            resource.check_signed(body, order, repeats=digest in self.state.used_hashes)
         if settles:
             self.permissions.check_not_cancelled(digest)
         return ParsedOrder(order, options, opens_market, signed, digest)
 
-    def read_gasless(self, body: Mapping[str, Any]) -> ParsedOrder:
+    def read_gasless(self, body: dict[str, Any]) -> ParsedOrder:
         """Read an order without a signature (specification, "create a gasless order").
+
+        ``expiration``, ``feeRateBps`` and ``nonce`` have the meaning that they have in a signed
+        order; without a nonce the order gets the maker's current one.
 
         Raises:
             RejectedError: a field of the order is invalid, or its size costs nothing at its price.
-            ApiError: INVALID_FIELD, an option is invalid; GASLESS_NOT_ALLOWED or WALLET_NOT_ALLOWED
-                in a market that settles.
+            ApiError: INVALID_FIELD, a field is unknown, missing or not neutral, or an option is
+                invalid; INVALID_ADDRESS, a wallet is the zero address; INVALID_FEE_RATE;
+                GASLESS_NOT_ALLOWED or WALLET_NOT_ALLOWED in a market that settles.
             UnknownMarketError, TokenNotInMarketError: and the market does not open by itself.
         """
+        is_plain = body.keys() <= resource.GASLESS
+        if not is_plain:
+            resource.check_known(body)
         get = body.get
-        maker, wallet = read_address("maker", get("maker")), get("smartWallet")
-        if wallet is not None:
-            wallet = read_address("smartWallet", wallet)
-        token = str(fields.uint("tokenId", get("tokenId")))
-        side = fields.side("side", get("side"))
-        price, size = get("price"), fields.amount("size", get("size"))
-        if price is None:
-            raise missing("price", "must be an integer from 1 to 99 (cents)")
+        maker, wallet, nonce = read_wallet("maker", get("maker")), get("smartWallet"), get("nonce")
+        token = str(fields.uint("tokenId", resource.required(body, "tokenId")))
+        side = fields.side("side", resource.required(body, "side"))
+        price = resource.required(body, "price")
+        size = fields.amount("size", resource.required(body, "size"))
         options = read_options(body)
+        expiration_s, fee_rate_bps = read_terms(body)
         maker_amount, taker_amount = amounts_of(side, price, size)
         order = Order(
             id=NO_ID,
@@ -208,19 +245,23 @@ class OrderPlacement:
             price=price,
             size=size,
             time_in_force=options.time_in_force,
+            expiration_s=expiration_s,
             post_only=options.post_only,
             self_trade=options.self_trade,
-            nonce=self.state.matcher.nonce(maker),
+            nonce=self.state.matcher.nonce(maker) if nonce is None else fields.uint("nonce", nonce),
             collateral=maker_amount if side == Side.BUY else taker_amount,
-            smart_wallet=wallet or "",
+            fee_rate_bps=fee_rate_bps,
+            smart_wallet="" if wallet is None else read_wallet("smartWallet", wallet),
         )
+        if not is_plain:
+            resource.check_gasless(body, order, (maker_amount, taker_amount))
         market = self.state.markets.get(options.market)
         opens_market = market is None or (token != market.yes and token != market.no)
         if opens_market:
             self._check_opens(options.market, market, token)
         if market is not None and market.settles:
             self.permissions.check_unsigned(order)
-        return ParsedOrder(order, options, opens_market)
+        return ParsedOrder(order, options, opens_market, takes_nonce=nonce is None)
 
     def _takers(self) -> tuple[str, ...]:
         """Return the takers that an order of a market that settles may name."""
@@ -256,6 +297,10 @@ class OrderPlacement:
         except SignerNotAuthorisedError as rejection:
             if market in self.state.settles:
                 raise self.permissions.with_call(signed, rejection) from None
+            raise
+        except InvalidSignatureError:
+            if signed.signature == NO_SIGNATURE:
+                raise fault("signature", PLACEHOLDER, "INVALID_SIGNATURE") from None
             raise
 
     # ----- replies -----------------------------------------------------------------------------
@@ -322,9 +367,27 @@ class OrderPlacement:
             return None
         before = record.order
         same = replace(parsed.order, id=before.id)
-        if parsed.signed is None:  # its nonce is the maker's at the time
+        if parsed.takes_nonce:
             same = replace(same, nonce=before.nonce)
         return str(before.id) if same == before and record.market == options.market else None
+
+
+def read_terms(body: Mapping[str, Any]) -> tuple[int, int | None]:
+    """Return the expiration, and the highest fee rate, of an order without a signature.
+
+    Raises:
+        InvalidFieldError: one is not an integer of 0 or more.
+        ApiError: INVALID_FEE_RATE.
+    """
+    expiration, rate = body.get("expiration"), body.get("feeRateBps")
+    expiration_s = 0 if expiration is None else fields.uint("expiration", expiration)
+    if rate is None:
+        return expiration_s, None
+    rate = fields.uint("feeRateBps", rate)
+    if rate > FEE_RATE_MAX_BPS:
+        text = f"feeRateBps must be from 0 to {FEE_RATE_MAX_BPS}; got {received(rate)}"
+        raise fault("feeRateBps", text, "INVALID_FEE_RATE")
+    return expiration_s, rate
 
 
 async def first_reply(lookup: OrderLookup, order_ref: str) -> CreatedBody:

@@ -5,7 +5,7 @@ authority to place the order, or with a key bound to the maker.
 """
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -32,9 +32,7 @@ class OrderPreview:
     """Checks orders that would open a market."""
     clock_ms: Callable[[], int]
 
-    async def validate(
-        self, call: ApiRequest, body: Mapping[str, Any]
-    ) -> OutlookBody | InvalidBody:
+    async def validate(self, call: ApiRequest, body: dict[str, Any]) -> OutlookBody | InvalidBody:
         """Run every check of an order, and return the expected result or the rejection.
 
         A wrong signature is explained, which takes dozens of recoveries; they run in a thread.
@@ -59,7 +57,7 @@ class OrderPreview:
             return None
         return (await asyncio.to_thread(explain, parsed.signed, self.placement.domain)).text
 
-    def simulate(self, call: ApiRequest, body: Mapping[str, Any]) -> OutlookBody:
+    def simulate(self, call: ApiRequest, body: dict[str, Any]) -> OutlookBody:
         """Return the trades that an order would get; repetition is ignored.
 
         Without the authority to place it, an unknown maker without a balance check replaces its
@@ -68,7 +66,7 @@ class OrderPreview:
         Raises:
             RejectedError, ApiError: the rejection that the order would get.
         """
-        parsed = self.placement.read(body)
+        parsed = self.placement.read(body, is_complete=False)
         order, knows_account = parsed.order, self._knows_account(call, parsed)
         if not knows_account:
             order = structs.replace(order, maker="", smart_wallet="", nonce=0)

@@ -15,6 +15,7 @@ from contextlib import suppress
 from typing import Any, Final, NamedTuple
 
 from clob import ClobError
+from clob.signing.fields import received
 from clob_server.api.problems import PROBLEMS, ApiError
 from clob_server.chain.client import ChainClient
 from clob_server.chain.messages import (
@@ -254,7 +255,7 @@ def result_of(end: OperationState) -> OperationDone:
         raise ApiError("OPERATION_FAILED", end.detail, more=more)
     if isinstance(end, OperationPending):
         raise pending_error(end.id, end.hashes, end.detail)
-    raise ApiError("UNKNOWN_OPERATION", f"unknown operation {end.id!r:.140}")
+    raise ApiError("UNKNOWN_OPERATION", f"unknown operation {received(end.id[:140])}")
 
 
 def pending_error(operation: str, hashes: Hashes, detail: str = "") -> ApiError:

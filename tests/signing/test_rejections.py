@@ -44,7 +44,7 @@ def test_a_rejection_names_digest_signer_and_domain(backend, verdict):
     assert (error.verdict, error.path, error.digest) == (verdict, path, digest)
     assert error.expected == order.signer
     for part in (
-        words, f"0x{digest.hex()}", "'clob'", "31337", DOMAIN.verifying_contract,
+        words, f"0x{digest.hex()}", '"clob"', "31337", DOMAIN.verifying_contract,
         f"signatureType {order.signature_type}",
     ):  # fmt: skip
         assert part in str(error)

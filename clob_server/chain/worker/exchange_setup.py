@@ -9,6 +9,7 @@ import asyncio
 import logging
 from typing import Any, Final, NamedTuple
 
+from clob.signing.fields import received
 from clob_server.chain.config import DEVELOPMENT_CHAIN, Addresses
 from clob_server.chain.eth.abi import AbiError, Function
 from clob_server.chain.eth.accounts import DEPLOYER, create_address
@@ -198,4 +199,4 @@ def read_settings(replies: list[Reply]) -> list[tuple[Any, ...]]:
 
 def domain_text(name: str, version: str, chain_id: int, contract: str) -> str:
     """Format a domain."""
-    return f"{name!r} version {version!r}, chain {chain_id}, contract {contract}"
+    return f"{received(name)} version {received(version)}, chain {chain_id}, contract {contract}"

@@ -72,6 +72,14 @@ OPTIONS: Final = (
 )
 """Options of an order besides its signed fields."""
 
+EXPIRATION: Final = FieldDoc(
+    "expiration",
+    optional(NUMBER),
+    "Last Unix second in which the order may trade; 0: no expiration.",
+)
+FEE_RATE: Final = FieldDoc(
+    "feeRateBps", optional(NUMBER), "Highest fee rate, 0 to 1000 basis points."
+)
 SIGNED_ORDER: Final = record(
     FieldDoc("maker", ADDRESS, "The wallet that trades.", True),
     TOKEN,
@@ -86,12 +94,8 @@ SIGNED_ORDER: Final = record(
         optional({"enum": [0, 1]}),
         "1 (default): EIP-712; 0: EIP-712 or personal_sign of the order hash.",
     ),
-    FieldDoc(
-        "expiration",
-        optional(NUMBER),
-        "Last Unix second in which the order may trade; 0: no expiration.",
-    ),
-    FieldDoc("feeRateBps", optional(NUMBER), "Highest fee rate, 0 to 1000 basis points."),
+    EXPIRATION,
+    FEE_RATE,
     FieldDoc("salt", optional(NUMBER), "Makes the order unique: a number or any text."),
     FieldDoc("nonce", optional(NUMBER), "The maker's nonce; rejected if below the current one."),
     FieldDoc("taker", optional(ADDRESS), "The zero address (any taker) or the operator."),
@@ -105,6 +109,13 @@ GASLESS_ORDER: Final = record(
     FieldDoc("price", NUMBER, "Price in cents, 1 to 99.", True),
     FieldDoc("size", WEI, "Tokens in wei; 10^18 is one token.", True),
     MARKET,
+    EXPIRATION,
+    FEE_RATE,
+    FieldDoc(
+        "nonce",
+        optional(NUMBER),
+        "Default: the maker's current nonce; rejected if below it.",
+    ),
     *OPTIONS,
 )
 CANCEL: Final = (
@@ -159,7 +170,8 @@ DESCRIBED: Final = {
         "Place a signed order",
         CreatedBody,
         "The order matches immediately; the remainder rests. Repeating a signed order returns the "
-        "first response with `duplicate: true`.",
+        "first response with `duplicate: true`. The other fields of the order resource are "
+        "accepted, too, so that an order can be sent as it was returned.",
         body=SIGNED_ORDER,
         codes=(*SIGNED, *SETTLING_SIGNED, *PLACING),
         example=SIGNED_EXAMPLE,
@@ -168,6 +180,8 @@ DESCRIBED: Final = {
         TAG,
         "Place an order without a signature",
         CreatedBody,
+        "The other fields of the order resource are accepted if they say nothing else, such as "
+        "the maker as `signer`, or a `signature` of zeros.",
         body=GASLESS_ORDER,
         codes=(*SETTLING_UNSIGNED, *PLACING),
         example=GASLESS_EXAMPLE,
@@ -192,7 +206,11 @@ DESCRIBED: Final = {
         "Cancel an order",
         OrderBody,
         "Production requires a key bound to the maker or the maker's signature.",
-        query=(FieldDoc("maker", TEXT, "The order's maker, for requests without a body."),),
+        query=(
+            FieldDoc("maker", TEXT, "The order's maker, for requests without a body."),
+            FieldDoc("timestamp", TEXT, "The signed Unix milliseconds, likewise."),
+            FieldDoc("signature", TEXT, "The signature, likewise."),
+        ),
         body=record(*CANCEL),
         codes=CANCELLING,
         example={"maker": GASLESS_EXAMPLE["maker"]},

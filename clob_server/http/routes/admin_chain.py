@@ -2,7 +2,7 @@
 
 from typing import Final, get_args
 
-from clob_server.api.options import wrong
+from clob_server.api.faults import wrong
 from clob_server.api.problems import Headers
 from clob_server.api.request import Reply, reply
 from clob_server.chain.messages import Status
@@ -15,6 +15,8 @@ from clob_server.http.server import Request, Route
 PAGE: Final = 50
 """Default number of operations on a page."""
 PAGE_MAX: Final = 100
+LISTED: Final = ("status", "limit", "cursor")
+"""The parameters of the list of operations."""
 STATUSES: Final[tuple[Status, ...]] = get_args(Status)
 NO_STORE: Final[Headers] = ((b"cache-control", b"no-store"),)
 """Headers of a reply that must not be cached."""
@@ -87,6 +89,6 @@ def read_status(value: str | None) -> Status | None:
 ROUTES: Final = (
     Route("admin_chain", "GET", _CHAIN, chain),
     Route("admin_settlement", "GET", f"{_CHAIN}/settlement", settlement),
-    Route("admin_list_operations", "GET", _OPERATIONS, list_operations),
+    Route("admin_list_operations", "GET", _OPERATIONS, list_operations, query=LISTED),
     Route("admin_retry_operation", "POST", f"{_OPERATIONS}/{{operationId}}/retry", retry),
 )

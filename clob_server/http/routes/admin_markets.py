@@ -10,7 +10,8 @@ from clob import AddMarket, Funds, Market, Mode, SelfTrade, SetMarket, SetMode
 from clob.errors import InvalidAmountError, MarketNotOpenError
 from clob.signing import fields
 from clob.units import SIZE_MAX
-from clob_server.api.options import market_id, missing
+from clob_server.api.faults import missing
+from clob_server.api.options import market_id
 from clob_server.api.problems import ApiError
 from clob_server.api.request import Reply, reply
 from clob_server.core.commands import (
@@ -29,7 +30,7 @@ from clob_server.http.admin_schemas import (
     OutcomeRequest,
     read_body,
 )
-from clob_server.http.routes.markets import markets_page, terms_of
+from clob_server.http.routes.markets import PAGED, markets_page, terms_of
 from clob_server.http.server import Request, Route, Server
 
 PAIR_LOT_WEI: Final = 100
@@ -203,7 +204,7 @@ async def resolve_market(call: Request) -> Reply:
 
     def resolve(now_ms: int) -> tuple[AnyCommand, ...]:
         if server.state.matcher.market(name).mode is Mode.RESOLVED:
-            raise MarketNotOpenError(f"market {name!r} is already resolved")
+            raise MarketNotOpenError(f"market {name} is already resolved")
         return (
             SetOutcome(market=name, outcome=outcome, now_ms=now_ms),
             SetMode(market=name, mode=Mode.RESOLVED, now_ms=now_ms),
@@ -251,7 +252,7 @@ def token(path: str, value: object) -> str:
 
 
 ROUTES: Final = (
-    Route("admin_list_markets", "GET", _MARKETS, list_markets),
+    Route("admin_list_markets", "GET", _MARKETS, list_markets, query=PAGED),
     Route("admin_create_market", "POST", _MARKETS, create_market, reads_body=True),
     Route("admin_change_market", "PATCH", _MARKET, change_market, reads_body=True),
     Route("admin_open_market", "POST", f"{_MARKET}/open", set_mode(Mode.OPEN)),

@@ -8,7 +8,8 @@ from typing import Any, Final
 
 from clob.errors import InvalidAmountError
 from clob.signing import fields
-from clob_server.api.options import wrong
+from clob.signing.fields import received
+from clob_server.api.faults import check_names, present, read_wallet, wrong
 from clob_server.api.problems import ApiError, Fault, Headers
 from clob_server.api.request import Reply, reply
 from clob_server.api.schemas import OperationBody
@@ -33,6 +34,17 @@ KEY_MAX: Final = 255
 ID_MAX: Final = 128
 """Longest operation id, characters."""
 
+FAUCET: Final = frozenset(("user",))
+"""The fields of each body."""
+REDEEM: Final = FAUCET | {"conditionId"}
+CONVERSION: Final = REDEEM | {"amount", "yesTokenId", "noTokenId"}
+SPLIT: Final = CONVERSION | {"permit"}
+PERMIT: Final = frozenset(("value", "deadline", "v", "r", "s"))
+
+AMOUNT_RULE: Final = "must be an amount in wei, 10^18 a token"
+WORD_RULE: Final = "must be 0x and 64 hex digits"
+TOKEN_RULE: Final = "must be the id of an outcome token"
+
 _VISIBLE: Final = frozenset(range(0x21, 0x7F))
 _V: Final = (27, 28)
 
@@ -40,7 +52,7 @@ _V: Final = (27, 28)
 async def split(call: Request) -> Reply:
     """Convert collateral into equal amounts of both tokens."""
     call.server.lifecycle.check_open()
-    body = call.object()
+    body = call.object(SPLIT)
     user, amount, tokens = read_conversion(body)
     permit = read_permit(body.get("permit"))
     split_body = SplitBody(user=user, amount=amount, permit=permit, **tokens)
@@ -50,15 +62,15 @@ async def split(call: Request) -> Reply:
 async def merge(call: Request) -> Reply:
     """Convert equal amounts of both tokens into collateral."""
     call.server.lifecycle.check_open()
-    user, amount, tokens = read_conversion(call.object())
+    user, amount, tokens = read_conversion(call.object(CONVERSION))
     return await run_operation(call, user, MergeBody(user=user, amount=amount, **tokens))
 
 
 async def redeem(call: Request) -> Reply:
     """Redeem the tokens of a resolved condition."""
     call.server.lifecycle.check_open()
-    body = call.object()
-    user = fields.address("user", body.get("user"))
+    body = call.object(REDEEM)
+    user = read_wallet("user", body.get("user"))
     condition_id = read_word("conditionId", body.get("conditionId"))
     return await run_operation(call, user, RedeemBody(user=user, condition_id=condition_id))
 
@@ -66,7 +78,7 @@ async def redeem(call: Request) -> Reply:
 async def faucet(call: Request) -> Reply:
     """Send test collateral to a wallet."""
     call.server.lifecycle.check_open()
-    user = fields.address("user", call.object().get("user"))
+    user = read_wallet("user", call.object(FAUCET).get("user"))
     units = call.server.settings.faucet_units
     try:
         return await run_operation(call, user, FaucetBody(user=user, units=units))
@@ -78,7 +90,7 @@ async def operation(call: Request) -> Reply:
     """Return the state of an operation."""
     name = call.params["operationId"]
     if len(name) > ID_MAX:
-        raise ApiError("UNKNOWN_OPERATION", f"unknown operation {name!r:.140}")
+        raise ApiError("UNKNOWN_OPERATION", f"unknown operation {received(name[:140])}")
     return reply(operation_body(await call.server.chain.worker.get_operation(name)))
 
 
@@ -128,21 +140,26 @@ def read_conversion(body: Mapping[str, Any]) -> tuple[str, str, dict[str, str]]:
     Returns:
         The wallet, the amount in wei, and the condition and tokens by the names in both operations.
     """
-    user = fields.address("user", body.get("user"))
-    amount = fields.amount("amount", body.get("amount"))
+    user = read_wallet("user", body.get("user"))
+    amount = fields.amount("amount", present("amount", body.get("amount"), AMOUNT_RULE))
     if not amount:
         raise fields.at("amount", InvalidAmountError("amount must be at least 1 wei; got 0"))
     tokens = {
         "condition_id": read_word("conditionId", body.get("conditionId")),
-        "yes_token_id": str(fields.uint("yesTokenId", body.get("yesTokenId"))),
-        "no_token_id": str(fields.uint("noTokenId", body.get("noTokenId"))),
+        "yes_token_id": read_token("yesTokenId", body.get("yesTokenId")),
+        "no_token_id": read_token("noTokenId", body.get("noTokenId")),
     }
     return user, str(amount), tokens
 
 
 def read_word(path: str, value: object) -> str:
-    """Read 32 bytes in hex and return them in lower case."""
-    return f"0x{fields.word(path, value).hex()}"
+    """Read 32 bytes in hex, required, and return them in lower case."""
+    return f"0x{fields.word(path, present(path, value, WORD_RULE)).hex()}"
+
+
+def read_token(path: str, value: object) -> str:
+    """Read a token id, required, and return its decimal digits."""
+    return str(fields.uint(path, present(path, value, TOKEN_RULE)))
 
 
 def read_permit(value: object) -> Permit | None:
@@ -151,12 +168,20 @@ def read_permit(value: object) -> Permit | None:
         return None
     if not isinstance(value, dict):
         raise wrong("permit", "must be an object with value, deadline, v, r and s", value)
-    v = fields.uint8("permit.v", value.get("v"))
+    check_names(value, PERMIT, within="permit.")
+    v = fields.uint8("permit.v", present("permit.v", value.get("v"), "must be 27 or 28"))
     if v not in _V:
         raise wrong("permit.v", "must be 27 or 28", v)
     return Permit(
-        value=str(fields.amount("permit.value", value.get("value"))),
-        deadline=str(fields.uint("permit.deadline", value.get("deadline"))),
+        value=str(
+            fields.amount("permit.value", present("permit.value", value.get("value"), AMOUNT_RULE))
+        ),
+        deadline=str(
+            fields.uint(
+                "permit.deadline",
+                present("permit.deadline", value.get("deadline"), "must be Unix seconds"),
+            )
+        ),
         v=v,
         r=read_word("permit.r", value.get("r")),
         s=read_word("permit.s", value.get("s")),
@@ -168,7 +193,8 @@ def read_key(call: Request) -> bytes | None:
     value = call.headers.get(KEY_HEADER.lower().encode())
     if value is None or (0 < len(value) <= KEY_MAX and _VISIBLE.issuperset(value)):
         return value
-    detail = f"{KEY_HEADER} must be 1 to {KEY_MAX} visible ASCII characters; got {value!r:.80}"
+    detail = f"{KEY_HEADER} must be 1 to {KEY_MAX} visible ASCII characters; got "
+    detail += received(value[:80].decode("latin-1"))
     raise ApiError("INVALID_FIELD", detail, faults=(Fault(KEY_HEADER, detail),))
 
 

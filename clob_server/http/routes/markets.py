@@ -6,7 +6,7 @@ from urllib.parse import quote
 
 from clob import Market
 from clob.errors import TokenNotInMarketError
-from clob_server.api.options import wrong
+from clob_server.api.faults import wrong
 from clob_server.api.problems import Headers
 from clob_server.api.request import Reply, reply
 from clob_server.api.schemas import MarketBody, TradesBody
@@ -27,6 +27,10 @@ PAGE: Final = 100
 PAGE_MAX: Final = 500
 PAGES_KEPT: Final = 8
 """First pages of a market's trades that are cached until the market changes."""
+
+PAGED: Final = ("limit", "cursor")
+"""The parameters of a list of markets."""
+TRADES_QUERY: Final = ("limit", "tokenId", "wrapped", "cursor")
 
 _SWITCH: Final = {"true": True, "false": False}
 
@@ -83,7 +87,7 @@ async def trades(call: Request) -> Reply:
         wrapped = read_switch(call, "wrapped")
         before = read_number(query, "cursor", 0, 1, CURSOR_MAX) or None
     if token is not None and token not in (market.yes, market.no):
-        raise TokenNotInMarketError(f"tokenId must be a token of market {market.id!r}; got {token}")
+        raise TokenNotInMarketError(f"tokenId must be a token of market {market.id}; got {token}")
     tape = await server.history.tape(market.id)
     key = (token, limit, wrapped)
     page = tape.pages.get(key) if before is None else None
@@ -174,8 +178,10 @@ def read_switch(call: Request, name: str) -> bool:
 
 
 ROUTES = (
-    Route("list_markets", "GET", "/api/markets", list_markets),
+    Route("list_markets", "GET", "/api/markets", list_markets, query=PAGED),
     Route("get_market", "GET", "/api/markets/{marketId}", get_market),
-    Route("get_orderbook", "GET", "/api/markets/{marketId}/orderbook", orderbook),
-    Route("get_trades", "GET", "/api/markets/{marketId}/trades", trades),
+    Route(
+        "get_orderbook", "GET", "/api/markets/{marketId}/orderbook", orderbook, query=("tokenId",)
+    ),
+    Route("get_trades", "GET", "/api/markets/{marketId}/trades", trades, query=TRADES_QUERY),
 )

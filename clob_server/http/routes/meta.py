@@ -8,6 +8,7 @@ from typing import Final
 import msgspec
 
 import clob
+from clob.signing.fields import received
 from clob_server.api.problems import ApiError, Headers
 from clob_server.api.request import Reply, reply
 from clob_server.api.schemas import HealthBody, ReadyBody, RootBody, RootChain
@@ -191,7 +192,7 @@ def web_bytes(name: str) -> bytes:
     """
     content = web_files().get(name)
     if content is None:
-        raise ApiError("NOT_FOUND", f"unknown file {name!r:.99}")
+        raise ApiError("NOT_FOUND", f"unknown file {received(name[:99])}")
     return content
 
 

@@ -1,10 +1,11 @@
 """Routes of orders: place, preview, look up, list, cancel; nonces and delegates."""
 
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from clob import ClobError, RejectedError, SetNonce
-from clob.signing import SignedSetDelegate, SignedSetNonce, fields, verify
+from clob.signing import Signed, SignedSetDelegate, SignedSetNonce, fields, verify
+from clob_server.api.faults import present, read_wallet, wrong
 from clob_server.api.options import market_id
 from clob_server.api.problems import content_of
 from clob_server.api.request import Reply, reply
@@ -14,12 +15,17 @@ from clob_server.core.serialize import order_body
 from clob_server.http.pagination import CURSOR_MAX, next_page, read_number
 from clob_server.http.server import Request, Response, Route
 from clob_server.orders.batch import Results
-from clob_server.orders.cancel import read_cancel
+from clob_server.orders.cancel import CANCEL, read_cancel
 from clob_server.orders.place import OrderPlacement
+from clob_server.orders.resource import RULES
+
+_Message = TypeVar("_Message", bound=Signed)
 
 LIMIT: Final = 100
 """Default number of orders in a list."""
 LIMIT_MAX: Final = 500
+LISTED: Final = ("maker", "marketId", "limit", "cursor")
+"""The parameters of the list."""
 
 
 # ----- placing -------------------------------------------------------------------------------
@@ -76,8 +82,11 @@ async def list_orders(call: Request) -> Reply:
 
 async def cancel_order(call: Request) -> Reply:
     """Cancel an order. The maker is in the body, or else in the query."""
-    params: dict[str, Any] = {**call.query(), **(call.object() if call.body else {})}
-    cancel = read_cancel(call.params["orderId"], params)
+    params: dict[str, Any] = {**call.query(), **(call.object(CANCEL) if call.body else {})}
+    order_ref = call.params["orderId"]
+    if params.get("orderId") not in (None, order_ref):
+        raise wrong("orderId", f"must be {order_ref}, as in the path", params["orderId"])
+    cancel = read_cancel(order_ref, params)
     cancels = call.server.cancels
     cancels.check_authority(call, cancel)
     return reply(await cancels.cancel(cancel))
@@ -93,8 +102,10 @@ async def cancel_batch(call: Request) -> Reply:
 def reply_results(call: Request, results: Results) -> Reply:
     """Return the results in the order of the request."""
     bodies = [
-        content_of(result, call.request_id)[0] if isinstance(result, ClobError) else result
-        for _, result in sorted(results.items(), key=lambda item: item[0])
+        content_of(result, call.request_id, f"orders[{at}]")[0]
+        if isinstance(result, ClobError)
+        else result
+        for at, result in sorted(results.items(), key=lambda item: item[0])
     ]
     return reply({"results": bodies})
 
@@ -105,7 +116,7 @@ def reply_results(call: Request, results: Results) -> Reply:
 async def set_nonce(call: Request) -> Reply:
     """Raise a maker's nonce, which cancels all of its orders with a lower nonce (decision 18)."""
     server = call.server
-    signed = SignedSetNonce.from_json(call.object())
+    signed = read_message(call, SignedSetNonce)
     verify(signed, server.domain)
     maker, nonce = signed.maker, signed.nonce
     done = await server.sequencer.submit(
@@ -119,7 +130,7 @@ async def set_nonce(call: Request) -> Reply:
 async def set_delegate(call: Request) -> Reply:
     """Allow or revoke a delegate who signs for a maker (decision 16)."""
     server = call.server
-    signed = SignedSetDelegate.from_json(call.object())
+    signed = read_message(call, SignedSetDelegate)
     verify(signed, server.domain)
     terms: dict[str, Any] = {
         "maker": signed.maker,
@@ -131,6 +142,21 @@ async def set_delegate(call: Request) -> Reply:
     return reply(DelegateBody(success=True, **terms))
 
 
+def read_message(call: Request, kind: type[_Message]) -> _Message:
+    """Read a message that its maker has to sign.
+
+    Raises:
+        ApiError: INVALID_FIELD, a field is unknown or missing; INVALID_ADDRESS.
+        RejectedError: a field is invalid.
+    """
+    names = {field.name for field in kind.SCHEMA.fields}
+    body = call.object(names | {"signature"})
+    read_wallet("maker", body.get("maker"))
+    signed = kind.from_json(body)
+    present("signature", body.get("signature"), RULES["signature"])
+    return signed
+
+
 def create(name: str, path: str, handler: Callable[..., Response]) -> Route:
     """Return the route of a method of :class:`~clob_server.orders.place.OrderPlacement`."""
     return Route(name, "POST", path, handler, reads_body=True, part="placement")
@@ -138,7 +164,7 @@ def create(name: str, path: str, handler: Callable[..., Response]) -> Route:
 
 ROUTES = (
     create("create_order", "/api/orders", OrderPlacement.create_signed),
-    Route("list_orders", "GET", "/api/orders", list_orders),
+    Route("list_orders", "GET", "/api/orders", list_orders, query=LISTED),
     create("create_gasless_order", "/api/orders/gasless", OrderPlacement.create_gasless),
     Route("create_batch", "POST", "/api/orders/batch", create_batch, reads_body=True),
     Route("cancel_batch", "DELETE", "/api/orders/batch", cancel_batch, reads_body=True),
@@ -147,6 +173,13 @@ ROUTES = (
     Route("set_nonce", "POST", "/api/orders/nonce", set_nonce, reads_body=True),
     Route("set_delegate", "POST", "/api/orders/delegates", set_delegate, reads_body=True),
     Route("get_order", "GET", "/api/orders/{orderId}", get_order),
-    Route("cancel_order", "DELETE", "/api/orders/{orderId}", cancel_order, reads_body=True),
+    Route(
+        "cancel_order",
+        "DELETE",
+        "/api/orders/{orderId}",
+        cancel_order,
+        reads_body=True,
+        query=("maker", "timestamp", "signature"),
+    ),
 )
 """The routes of orders. The first matching path wins, so fixed names precede ids."""

@@ -172,7 +172,7 @@ def test_each_cancel_of_a_batch_has_its_own_result(http, api, market, alice, bob
     assert results[0] == api.order(order_ids[0])
     assert results[0]["status"] == "cancelled"
     codes = [
-        "ORDER_NOT_OPEN", "NOT_THE_MAKER", "UNKNOWN_ORDER", "INVALID_ADDRESS", "INVALID_FIELD",
+        "ORDER_NOT_OPEN", "NOT_THE_MAKER", "UNKNOWN_ORDER", "INVALID_FIELD", "INVALID_FIELD",
         "INVALID_FIELD",
     ]  # fmt: skip
     for each, code in zip(results[1:], codes, strict=True):

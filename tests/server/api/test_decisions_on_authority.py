@@ -52,7 +52,10 @@ def test_decision_26_production_needs_a_signature_of_the_maker(
     problem(delete(http, path, {"maker": alice.address}), "API_KEY_REQUIRED")
     forged = bob.cancel(order_id, now_ms()) | {"maker": alice.address}
     problem(delete(http, path, forged), "INVALID_SIGNATURE", "signature")
-    problem(delete(http, path, alice.cancel("ord_1_other0", now_ms())), "INVALID_SIGNATURE")
+    other = alice.cancel("ord_1_other0", now_ms())
+    problem(delete(http, path, other), "INVALID_FIELD", "orderId")
+    del other["orderId"]
+    problem(delete(http, path, other), "INVALID_SIGNATURE", "signature")
     problem(delete(http, path, bob.cancel(order_id, now_ms())), "NOT_THE_MAKER")
     order = good(delete(http, path, alice.cancel(order_id, now_ms())))
     assert (order["id"], order["status"]) == (order_id, "cancelled")

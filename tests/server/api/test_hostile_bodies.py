@@ -140,7 +140,7 @@ def test_last_of_duplicate_keys_is_used(connection, market, alice):
 
 
 def test_body_limit_is_64_kib(live, market, alice):
-    body = raw(alice.gasless(market, note=""))
+    body = raw(alice.gasless(market, id=""))
     full = body[:-2] + b"x" * (LIMIT - len(body)) + body[-2:]
     assert len(full) == LIMIT
     assert good(live.http.post("/api/orders/gasless", content=full, headers=JSON))["success"]

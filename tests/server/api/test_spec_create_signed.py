@@ -10,15 +10,7 @@ import pytest
 from clob.signing import SignedOrder, amounts_of
 from tests.server.api.makers import BUY, ONE, SELL, ZERO, Maker, problem
 
-REQUIRED = {
-    "maker": "INVALID_FIELD",
-    "tokenId": "INVALID_FIELD",
-    "makerAmount": "INVALID_FIELD",
-    "takerAmount": "INVALID_FIELD",
-    "marketId": "INVALID_FIELD",
-    "signature": "INVALID_SIGNATURE",
-}
-"""Each required field, and the code when it is missing."""
+REQUIRED = ("maker", "tokenId", "makerAmount", "takerAmount", "marketId", "signature")
 
 
 def assert_rejected(http, body, code, path=None):
@@ -31,7 +23,7 @@ def test_required_fields_are_required(http, market, alice, field, gone):
     """| Field | Type | Required |"""
     body = alice.signed(market)
     body = body | {field: None} if gone == "null" else {k: body[k] for k in body if k != field}
-    assert_rejected(http, body, REQUIRED[field], field)
+    assert_rejected(http, body, "INVALID_FIELD", field)
 
 
 @pytest.mark.parametrize(
@@ -202,9 +194,3 @@ def test_the_trade_summary(api, market, alice, bob):
     assert (trade["price"], trade["size"], trade["txHash"]) == (40, str(ONE), None)
     (kept,) = api.http.get(f"/api/markets/{market.id}/trades").json()
     assert {name: kept[name] for name in trade} == trade
-
-
-def test_unknown_fields_are_ignored(api, market, alice):
-    """The table lists every field that the server reads."""
-    body = alice.signed(market) | {"owner": "me", "orderType": "GTC", "nested": {"a": [1]}}
-    assert api.place(body)["success"]

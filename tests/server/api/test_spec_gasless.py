@@ -10,14 +10,7 @@ import pytest
 from clob.units import SIZE_MAX
 from tests.server.api.makers import BUY, ONE, SELL, Maker, good, problem
 
-REQUIRED = {
-    "maker": "INVALID_ADDRESS",
-    "tokenId": "INVALID_FIELD",
-    "side": "INVALID_SIDE",
-    "price": "INVALID_FIELD",
-    "size": "INVALID_AMOUNT",
-    "marketId": "INVALID_FIELD",
-}
+REQUIRED = ("maker", "tokenId", "side", "price", "size", "marketId")
 CONVERSION = {
     "user": "0x70997970C51812dc3A010C7d01b50e0d17dc79C8",
     "amount": str(ONE),
@@ -40,7 +33,7 @@ def test_required_fields_are_required(http, market, alice, field, gone):
     """| Field | Type | Required |"""
     body = alice.gasless(market)
     body = body | {field: None} if gone == "null" else {k: body[k] for k in body if k != field}
-    assert_rejected(http, body, REQUIRED[field], field)
+    assert_rejected(http, body, "INVALID_FIELD", field)
 
 
 def test_maker_is_the_wallet_of_the_client(api, market, alice):
@@ -128,7 +121,7 @@ def test_merge_and_split_need_a_chain(http, path):
 
 @pytest.mark.parametrize("path", ["/api/gasless/merge", "/api/gasless/split"])
 @pytest.mark.parametrize(("field", "given", "code"), [
-    ("user", "0x12", "INVALID_ADDRESS"), ("user", None, "INVALID_ADDRESS"),
+    ("user", "0x12", "INVALID_ADDRESS"), ("user", None, "INVALID_FIELD"),
     ("amount", "x", "INVALID_AMOUNT"), ("amount", "0", "INVALID_AMOUNT"),
     ("amount", 1.5, "INVALID_AMOUNT"), ("amount", str(2**256), "AMOUNT_TOO_LARGE"),
     ("conditionId", "0x5c", "INVALID_FIELD"), ("conditionId", None, "INVALID_FIELD"),
@@ -146,7 +139,7 @@ def test_faucet_needs_a_chain(http, alice):
     path = "/api/gasless/faucet"
     problem(http.post(path, json={"user": alice.address}), "CHAIN_NOT_CONFIGURED")
     problem(http.post(path, json={"user": "me"}), "INVALID_ADDRESS", "user")
-    problem(http.post(path, json={}), "INVALID_ADDRESS", "user")
+    problem(http.post(path, json={}), "INVALID_FIELD", "user")
 
 
 def test_rejected_chain_operation_changes_nothing(http, api, market, alice):

@@ -85,7 +85,9 @@ def test_orders_with_status_open_or_partial_only(api, market, alice, bob):
 def test_cancel_needs_the_maker(http, api, market, alice):
     """Body: `maker` (string, the wallet address of the order's maker)."""
     order_id = api.place(alice.signed(market))["orderId"]
-    for body in ({}, {"maker": None}, {"maker": "me"}, {"maker": 5}):
+    for body in ({}, {"maker": None}):
+        problem(delete(http, f"/api/orders/{order_id}", body), "INVALID_FIELD", "maker")
+    for body in ({"maker": "me"}, {"maker": 5}):
         problem(delete(http, f"/api/orders/{order_id}", body), "INVALID_ADDRESS", "maker")
     assert api.order(order_id)["status"] == "open"
     order = good(delete(http, f"/api/orders/{order_id}", {"maker": alice.address.lower()}))

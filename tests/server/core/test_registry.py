@@ -82,7 +82,7 @@ def test_keys_are_stored_by_id():
 
 def test_duplicate_key_id_is_rejected():
     registry = registry_after(AddKey(key=key("a"), now_ms=1))
-    with assert_rejected(registry, KeyExistsError, "key 'a' already exists"):
+    with assert_rejected(registry, KeyExistsError, "key a already exists"):
         registry.apply(AddKey(key=key("a", hash=bytes(32)), now_ms=2))
 
 
@@ -90,19 +90,19 @@ def test_deactivated_key_keeps_its_id_and_deactivation_time():
     registry = registry_after(AddKey(key=key("a"), now_ms=1), DeactivateKey(key_id="a", now_ms=7))
     gone = key("a", deactivated_ms=7)
     assert registry.keys == {"a": gone}
-    with assert_rejected(registry, KeyExistsError, "'a'"):
+    with assert_rejected(registry, KeyExistsError, "key a"):
         registry.apply(AddKey(key=key("a"), now_ms=8))
 
 
 def test_second_deactivation_is_rejected():
     registry = registry_after(AddKey(key=key("a"), now_ms=1), DeactivateKey(key_id="a", now_ms=7))
-    with assert_rejected(registry, KeyInactiveError, "key 'a' was deactivated at 7 ms"):
+    with assert_rejected(registry, KeyInactiveError, "key a was deactivated at 7 ms"):
         registry.apply(DeactivateKey(key_id="a", now_ms=8))
 
 
 def test_deactivating_an_unknown_key_is_rejected():
     registry = registry_after()
-    with assert_rejected(registry, UnknownKeyError, "no key 'x"):
+    with assert_rejected(registry, UnknownKeyError, 'no key "x'):
         registry.apply(DeactivateKey(key_id="x" * 1_000, now_ms=1))
 
 
@@ -187,7 +187,7 @@ def test_second_condition_of_a_market_is_rejected():
     registry = registry_after(BindMarket(market="m", condition=CONDITION, now_ms=1))
     assert registry.conditions == {"m": CONDITION}
     other = msgspec.structs.replace(CONDITION, no="3")
-    with assert_rejected(registry, MarketBoundError, "market 'm' already has a condition"):
+    with assert_rejected(registry, MarketBoundError, "market m already has a condition"):
         registry.apply(BindMarket(market="m", condition=other, now_ms=2))
 
 

@@ -52,9 +52,9 @@ async def every_message():
                 type="subscribe",
                 channel=channel,
                 marketId="m",
-                maker=MAKER,
                 extended=True,
                 id=1,
+                **({"maker": MAKER} if channel == "user" else {}),
             )
         await extended.send(type="subscribe", channel="user", maker=MAKER, extended=True)
         await harness.apply(
