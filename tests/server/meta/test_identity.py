@@ -120,7 +120,7 @@ def test_recorded_settings_survive_a_copy_and_a_dropped_log(tmp_path, capsys):
     shutil.copytree(folder, copy)
     capsys.readouterr()
     assert cli.main(["verify", str(copy)]) == 0
-    text = "environment production, EIP-712 domain 'clob' version '1', chain 31337, contract 0x5F"
+    text = 'environment production, EIP-712 domain "clob" version "1", chain 31337, contract 0x5F'
     assert text in capsys.readouterr().out
     with closing(SqliteLog(copy)) as log:
         assert audit(log).exchange.environment == "production"
@@ -150,7 +150,7 @@ def test_start_and_end_are_logged(tmp_path):
     assert begin["version"] == clob.__version__
     assert begin["environment"] == "production"
     assert begin["eip712_domain"] == (
-        f"'clob' version '1', chain 31337, contract {DOMAIN['verifying_contract']}"
+        f'"clob" version "1", chain 31337, contract {DOMAIN["verifying_contract"]}'
     )
     assert (begin["command_seq"], begin["is_new_log"]) == (1, True)
     assert (begin["data_dir"], begin["chain"]) == (str(folder), "none")
@@ -159,7 +159,7 @@ def test_start_and_end_are_logged(tmp_path):
 
 
 def test_end_with_an_unanswered_request_is_logged(tmp_path):
-    with logged(tmp_path / "data", grace_s=1) as (live, lines):
+    with logged(tmp_path / "data", grace_s=4) as (live, lines):
         url = httpx.URL(live.url)
         with socket.create_connection((url.host, url.port)) as client:
             client.sendall(
