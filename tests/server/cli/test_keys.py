@@ -205,7 +205,7 @@ def test_server_accepts_a_minted_token(run, server):
     assert code == 0
     headers = {"Authorization": f"Bearer {out.strip()}"}
     assert server.http.get("/api/admin/keys", headers=headers).status_code == 200
-    weak = {"Authorization": f"Bearer {run(*words, '--scope', 'reader')[1].strip()}"}
+    weak = {"Authorization": f"Bearer {run(*words, '--scope', 'metrics')[1].strip()}"}
     assert server.http.get("/api/admin/keys", headers=weak).json()["code"] == "SCOPE_MISSING"
 
 
