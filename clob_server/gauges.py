@@ -33,7 +33,16 @@ GAUGES: Final[tuple[tuple[str, str, Callable[[Server], float]], ...]] = (
     ("open_orders", "Resting orders.", lambda s: len(s.state.matcher)),
     ("keys", "API keys, deactivated ones included.", lambda s: len(s.state.registry.keys)),
     ("log_bytes", "Size of the log.", log_bytes),
-    ("ready", "1 while orders are accepted.", lambda s: s.lifecycle.phase is Phase.READY),
+    (
+        "ready",
+        "1 while orders are accepted.",
+        lambda s: s.lifecycle.phase is Phase.READY and s.clock.is_sure,
+    ),
+    (
+        "clock_skew_seconds",
+        "Seconds that the wall clock is ahead of the confirmed time.",
+        lambda s: s.clock.skew_ms / 1_000,
+    ),
     ("chain_up", "1 while chain operations can start.", lambda s: s.chain.stage is Stage.READY),
     ("chain_deaths", "Exits of the chain's processes.", lambda s: s.chain.num_deaths),
     ("chain_head", "Newest block of the chain.", of_chain(lambda worker: worker.head or 0)),

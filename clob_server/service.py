@@ -19,12 +19,13 @@ from clob_server.auth.tokens import tokens_of
 from clob_server.chain.client import ChainClient
 from clob_server.chain.messages import OperationDone as ChainDone
 from clob_server.chain.messages import OperationFailed as ChainFailed
-from clob_server.core.commands import DescribeExchange
+from clob_server.core.clock import CHECK_S, ClockGuard, boot_clock_ms, wall_clock_ms
+from clob_server.core.commands import DescribeExchange, ExchangeSettings
 from clob_server.core.identity import changed_exchange
 from clob_server.core.ids import Ids
 from clob_server.core.lifecycle import Lifecycle, Phase
 from clob_server.core.recovery import recover
-from clob_server.core.sequencer import Sequencer, expire_orders, wall_clock_ms
+from clob_server.core.sequencer import Sequencer, expire_orders
 from clob_server.core.state import ServerState
 from clob_server.feed import Feed
 from clob_server.history.history import History
@@ -49,14 +50,33 @@ _LOG: Final = logging.getLogger("clob_server")
 
 
 class Service(Server):
-    """A server without its sockets. Nothing below this module imports it."""
+    """A server without its sockets. Nothing below this module imports it.
 
-    def __init__(self, settings: Settings, clock_ms: Callable[[], int] = wall_clock_ms) -> None:
+    Args:
+        settings: the settings.
+        wall_ms: returns the wall clock, Unix milliseconds.
+        boot_ms: returns the time since boot, milliseconds; None uses the system's, or ``wall_ms``
+            itself if that is not the system's.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        wall_ms: Callable[[], int] = wall_clock_ms,
+        boot_ms: Callable[[], int] | None = None,
+    ) -> None:
         self.settings: Settings = settings
-        self.clock_ms: Callable[[], int] = clock_ms
         self.folder: Path = Path(settings.data_dir)
+        is_system = wall_ms is wall_clock_ms
+        self.clock: ClockGuard = ClockGuard(
+            wall_ms,
+            boot_ms or (boot_clock_ms if is_system else wall_ms),
+            settings.clock_skew_max_s,
+            folder=self.folder,
+            boot_id=None if is_system else "",
+        )
+        self.clock_ms: Callable[[], int] = self.clock.now_ms
         self.domain: Domain = settings.domain
-        self.started_ms: int = clock_ms()
         self.lifecycle: Lifecycle = Lifecycle()
         self.metrics: Metrics = Metrics()
         self.request_ids: RequestIds = RequestIds()
@@ -93,6 +113,7 @@ class Service(Server):
         self.state, event_hash, count = await asyncio.to_thread(recover, log)
         _LOG.info("recovered", extra={"command_seq": log.tail.seq, "done_again": count})
         exchange = changed_exchange(self.state.registry.exchange, self.settings)
+        await asyncio.sleep(self.clock.follow_log(lambda: self.state.now_ms))
         self._build_core(log, event_hash)
         self._build_orders()
         self._build_settlement()
@@ -105,12 +126,17 @@ class Service(Server):
             self.sequencer.subscribe(self.settlement.on_batch)
         run = asyncio.create_task(self.sequencer.run())
         run.add_done_callback(self._on_run_ended)
-        self._tasks = [run, asyncio.create_task(expire_orders(self.sequencer, self.clock_ms))]
+        self._tasks = [
+            run,
+            asyncio.create_task(expire_orders(self.sequencer, self.clock.sweep_ms)),
+            asyncio.create_task(self._watch_clock()),
+        ]
         await self.history.start(self.sequencer)
         if exchange is not None:
-            await self.sequencer.submit(
-                lambda now_ms: DescribeExchange(exchange=exchange, now_ms=now_ms)
-            )
+            describing = asyncio.create_task(self._describe(exchange))
+            self._tasks.append(describing)
+            if self.clock.is_sure:  # otherwise the reads start without it
+                await describing
         await self.chain.wait_for_url()
         self._log_start(log)
         self.lifecycle.phase = Phase.READY
@@ -136,7 +162,7 @@ class Service(Server):
         """Build authentication, the sequencer, and the readers of the state."""
         settings, state, clock_ms = self.settings, self.state, self.clock_ms
         limiter = RateLimiter(state, secret(self.folder, IDS), clock_ms, is_on=settings.rate_limits)
-        tokens = tokens_of(settings, self.folder, clock_ms)
+        tokens = tokens_of(settings, self.folder, self.clock.token_ms)
         self.guard: Guard = Guard(
             state.registry,
             settings.environment,
@@ -149,7 +175,7 @@ class Service(Server):
         self.sequencer: Sequencer = Sequencer(
             log,
             state,
-            clock_ms,
+            self.clock.commit_ms,
             ids=self.ids,
             event_hash=event_hash,
             charges=limiter.take_charges,
@@ -176,7 +202,9 @@ class Service(Server):
             self.sequencer, self.lookup, self.guard, self.domain, self.clock_ms
         )
         self.batches: OrderBatches = OrderBatches(self.sequencer, self.placement, self.cancels)
-        self.preview: OrderPreview = OrderPreview(self.placement, self._open_market, self.clock_ms)
+        self.preview: OrderPreview = OrderPreview(
+            self.placement, self._open_market, self.clock.commit_ms
+        )
 
     def _build_settlement(self) -> None:
         context = ChainContext(
@@ -214,6 +242,18 @@ class Service(Server):
             await self.history.close()
         if self._log is not None:
             await asyncio.to_thread(self._log.close)
+
+    async def _describe(self, exchange: ExchangeSettings) -> None:
+        """Record environment and domain in the log, once the time is certain."""
+        await self.sequencer.deliver(
+            lambda now_ms: DescribeExchange(exchange=exchange, now_ms=now_ms)
+        )
+
+    async def _watch_clock(self) -> None:
+        """Compare the clocks again and again, until cancelled."""
+        while True:
+            self.clock.check()
+            await asyncio.sleep(CHECK_S)
 
     def _on_run_ended(self, run: "asyncio.Task[None]") -> None:
         """Report a sequencer that failed: this process must not reply any more."""

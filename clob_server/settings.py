@@ -101,6 +101,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """URL of the production server shown by ``GET /``; empty if there is no such server yet."""
     support: str = ""
     """Support contact shown by ``GET /``."""
+    clock_skew_max_s: float = 2.0
+    """Largest difference of the wall clock from the time since boot before commands are held,
+    seconds."""
     rate_limits: bool = True
     """Enforce the request budgets."""
     jwt_secret: str = ""

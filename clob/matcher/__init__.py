@@ -23,6 +23,7 @@ from clob.commands import (
     Settled,
     SettleFailed,
     Single,
+    SpentHash,
     Submit,
 )
 from clob.depth import Ahead, Depth
@@ -440,6 +441,10 @@ class Matcher:
         """The hashes for which :meth:`is_used` is true: a live view, for lookups without a call."""
         hashes: KeysView[bytes] = self._engine.used_hashes.keys()
         return hashes
+
+    def spent_hashes(self) -> list[SpentHash]:
+        """Return the hashes for which :meth:`is_used` is true, with their terms. O(hashes)."""
+        return queries.spent_hashes(self._engine)
 
     def is_used(self, order_hash: bytes) -> bool:
         """Return whether a signed order was accepted before and could still be valid."""

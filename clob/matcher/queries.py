@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from clob.book.validation import show
-from clob.commands import Batch, Cancel, Command, Replace, Submit
+from clob.commands import Batch, Cancel, Command, Replace, SpentHash, Submit
 from clob.errors import (
     InsufficientBalanceError,
     InvalidCommandError,
@@ -74,6 +74,18 @@ def next_expiry_s(engine: "Engine") -> int | None:
     """Return the earliest expiration of a resting order or a kept hash."""
     seconds = (engine.expiring, engine.spent_by_expiry)
     return min((each.peekitem(0)[0] for each in seconds if each), default=None)
+
+
+def spent_hashes(engine: "Engine") -> list[SpentHash]:
+    """Return the hashes of executed signed orders with the terms that end their validity."""
+    spent: list[SpentHash] = []
+    for order_hash, kept in engine.used_hashes.items():
+        if type(kept) is tuple:
+            spent.append(SpentHash(order_hash, *kept))
+        else:
+            order, maker = kept.order, kept.maker_state.maker
+            spent.append(SpentHash(order_hash, maker, order.nonce, order.expiration_s))
+    return spent
 
 
 # ----- trial execution -----------------------------------------------------------------------

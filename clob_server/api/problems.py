@@ -33,6 +33,8 @@ PROBLEMS: Final[Mapping[str, ProblemType]] = {
     "REQUEST_TIMEOUT": ProblemType(408, "Request timeout", True),
     "HEADERS_TOO_LARGE": ProblemType(431, "Headers too large"),
     "BAD_REQUEST": ProblemType(400, "Malformed HTTP request"),
+    # Changes, before they are charged to a budget.
+    "CLOCK_UNSURE": ProblemType(503, "Clock not certain", True),
     # The site of the request.
     "HOST_NOT_ALLOWED": ProblemType(421, "Host not allowed"),
     "ORIGIN_NOT_ALLOWED": ProblemType(403, "Origin not allowed"),

@@ -69,8 +69,8 @@ class ApiRequest:
     """One HTTP request; without a valid ``X-Request-Id`` it gets a new id."""
 
     __slots__ = (
-        "address", "body", "headers", "key", "pairs", "params", "request_id", "route", "scope",
-        "send_reply", "started_s",
+        "address", "body", "headers", "key", "operator", "pairs", "params", "request_id", "route",
+        "scope", "send_reply", "started_s",
     )  # fmt: skip
 
     def __init__(self, route: str, scope: Scope, request_ids: RequestIds) -> None:
@@ -88,6 +88,8 @@ class ApiRequest:
         """The query, once it was parsed."""
         self.key: Any = None
         """The API key that was sent, after it was checked; None without one."""
+        self.operator: str = ""
+        """The operator that the token names, after it was checked; empty without one."""
         self.body: bytes = b""
         request_id = self.headers.get(b"x-request-id")
         self.request_id: str = (

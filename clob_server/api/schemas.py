@@ -406,6 +406,8 @@ class HealthBody(Wire, frozen=True, kw_only=True):
     """Log position of the last applied command."""
     chain: str
     """``none``, ``starting``, ``ready``, ``unreachable`` or ``missing``; orders do not need it."""
+    clock: str
+    """``sure``, or the reason why the time is not certain and changes are rejected."""
 
 
 class ReadyBody(Wire, frozen=True, kw_only=True):
@@ -415,6 +417,8 @@ class ReadyBody(Wire, frozen=True, kw_only=True):
     """``ready`` or ``unavailable``."""
     phase: str
     """``recovering``, ``ready`` or ``draining``."""
+    detail: str
+    """Reason why the time is not certain; empty while it is."""
 
 
 class FailureBody(Wire, frozen=True, kw_only=True):

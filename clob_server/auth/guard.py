@@ -160,6 +160,7 @@ class Guard:
             claims = self._tokens.read(token.strip())
             if scope not in claims.scopes:
                 raise ApiError("SCOPE_MISSING", f"the token must have the scope {scope}")
+            call.operator = claims.sub
         except ApiError:
             self.limiter.charge(None, call.address, Budget.REQUESTS)
             raise

@@ -163,6 +163,8 @@ ROUTE_RULES: Final[Mapping[str, RouteRule]] = {
     "admin_get_limits": _OPERATOR,
     "admin_set_limits": _OPERATOR,
     "admin_engine": _OPERATOR,
+    "admin_get_clock": _OPERATOR,
+    "admin_accept_clock": _OPERATOR,
     "admin_cancel_order": _OPERATOR,
     NO_ROUTE: _OPEN,
 }

@@ -11,7 +11,7 @@ from typing import Final, TypeAlias
 import clob
 from clob import ClobError
 from clob_server.auth.api_keys import IDS, secret
-from clob_server.cli import deploy, keys, wallets
+from clob_server.cli import deploy, keys, repair, wallets
 from clob_server.cli.exit_codes import DONE, FAILED, UNUSABLE, complain
 from clob_server.cli.export import FORMATS, drop, droppable, export_journal, export_tables
 from clob_server.cli.options import add_options
@@ -95,6 +95,7 @@ def parser() -> argparse.ArgumentParser:
         help="export the part that a snapshot and history cover, then delete it from the log",
     )
     exporting.set_defaults(act=on_log(export_log))
+    repair.add_command(commands).set_defaults(act=on_log(repair.repair_clock))
     for each in (verifying, exporting):
         each.add_argument(
             "folder", metavar="FOLDER", help="the data folder; no server may be using it"

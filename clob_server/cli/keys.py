@@ -18,8 +18,8 @@ from clob_server.auth.tokens import TTL_MAX_S, TTL_S, mint
 from clob_server.cli import remote
 from clob_server.cli.exit_codes import DONE, FAILED, UNUSABLE, complain
 from clob_server.cli.remote import add_command, keys_in
+from clob_server.core.clock import wall_clock_ms
 from clob_server.core.commands import DeactivateKey
-from clob_server.core.sequencer import wall_clock_ms
 from clob_server.http.admin_schemas import KeyRequest, add_key, draw_key
 from clob_server.log import LogLockedError
 from clob_server.log.sqlite import DATABASE

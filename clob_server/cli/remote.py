@@ -14,9 +14,9 @@ from urllib.parse import urlsplit
 import msgspec
 
 from clob import ClobError
+from clob_server.core.clock import ClockGuard
 from clob_server.core.commands import ApiKey, ServerCommand, encode
 from clob_server.core.recovery import recover
-from clob_server.core.sequencer import wall_clock_ms
 from clob_server.log import SqliteLog
 
 TIMEOUT_S: Final = 10.0
@@ -62,11 +62,14 @@ def add_command(folder: Path, make: Callable[[int], ServerCommand]) -> None:
     Raises:
         LogLockedError: a server is using the folder.
         LogError: the log cannot be read or written, or is damaged.
+        ClockUnsureError: the clock jumped since the server ran, or the log is ahead of it.
         RejectedError: a rule rejects the command; nothing was written.
     """
     with closing(SqliteLog(folder)) as log:
         state, hashed, _ = recover(log)
-        command = make(max(wall_clock_ms(), state.now_ms))
+        clock = ClockGuard(folder=folder)
+        clock.follow_log(lambda: state.now_ms)
+        command = make(max(clock.commit_ms(), state.now_ms))
         raw = encode(command)
         state.apply(command)
         log.append([raw], log.tail.seq, event_hash=hashed)

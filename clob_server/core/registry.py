@@ -212,6 +212,13 @@ class Registry:
         if command.now_ms > self.now_ms:
             self.now_ms = command.now_ms
 
+    def set_time(self, now_ms: int) -> None:
+        """Set the time, which may go back: later grants count from now on."""
+        self.now_ms = now_ms
+        self.grants = FaucetGrants(
+            replace(each, now_ms=min(each.now_ms, now_ms)) for each in self.grants
+        )
+
     def delegate_nonce(self, maker: str) -> int:
         """Return the lowest valid nonce of a maker's next delegation."""
         return self._delegate_nonces.get(maker, 0)

@@ -34,6 +34,7 @@ from clob import (
 )
 from clob.codec import encode as encode_command
 from clob.journal import ZERO_HASH, Outcome, event_hash
+from clob_server.core.clock import ClockUnsureError
 from clob_server.core.commands import ENGINE, KINDS, AnyCommand, ServerCommand, encode, pack
 from clob_server.core.ids import Ids
 from clob_server.core.state import ServerState
@@ -49,11 +50,8 @@ WORK_MAX: Final = 1_000
 """Commands and events after which the event loop gets a turn within a batch."""
 EXPIRY_INTERVAL_S: Final = 0.25
 """Seconds between two looks for expired orders."""
-
-
-def wall_clock_ms() -> int:
-    """Return the time, Unix milliseconds."""
-    return time.time_ns() // 1_000_000
+RETRY_S: Final = 0.05
+"""Seconds until a command of the server itself is tried again."""
 
 
 # ----- the log thread ------------------------------------------------------------------------
@@ -238,6 +236,7 @@ class Sequencer:
 
     Args:
         log: the log of the commands; nothing else may append to it.
+        clock_ms: returns the time of a batch, or raises ``ClockUnsureError``.
         event_hash: the event hash after the whole log.
         charges: returns the server's own commands that go into a batch before all others.
         open_market: opens the markets of orders that name unknown ones; None where none opens.
@@ -308,6 +307,7 @@ class Sequencer:
         Raises:
             SequencerStoppedError: the server is shutting down.
             QueueFullError: too many commands wait.
+            ClockUnsureError: the time is not certain; nothing was written.
             OutcomeUnknownError: the server was interrupted while it wrote the command.
             LogFailedError: writing failed, so the process has to end.
             RejectedError: the command was rejected. The rejection is in the log.
@@ -325,6 +325,17 @@ class Sequencer:
         future: asyncio.Future[Committed] = self._loop.create_future()
         self.enqueue(work, partial(resolve, future))
         return await future
+
+    async def deliver(self, work: Work) -> Committed:
+        """Submit a command that the server itself makes, like :meth:`try_submit`.
+
+        Waits while the queue is full or the time is not certain: such a command must not get lost.
+        """
+        while True:
+            try:
+                return await self.try_submit(work)
+            except (QueueFullError, ClockUnsureError):
+                await asyncio.sleep(RETRY_S)
 
     def enqueue(self, work: Work, callback: Callback) -> None:
         """Queue a command; ``callback`` receives the result.
@@ -399,7 +410,8 @@ class Sequencer:
         """Write a batch, apply it, and answer its callers."""
         callbacks = [callback for _, callback in batch]
         try:
-            commands, encoded, indexes, callbacks = self._assign(batch)
+            now_ms = max(self._clock_ms(), self.state.now_ms)
+            commands, encoded, indexes, callbacks = self._assign(batch, now_ms)
             if not commands:
                 return
             await thread.run(partial(self._append, encoded))
@@ -418,6 +430,10 @@ class Sequencer:
                 indexes, callbacks, first = indexes[count:], callbacks[count:], after
                 if first < last:
                     await asyncio.sleep(0)
+        except ClockUnsureError as error:  # nothing was written
+            for callback in callbacks:
+                callback(error)
+            return
         except BaseException as error:
             failure: Exception = OutcomeUnknownError(
                 "the server was interrupted while it wrote the command"
@@ -430,7 +446,7 @@ class Sequencer:
         thread.enqueue(self._run_after_commit)
 
     def _assign(
-        self, batch: list[tuple[Work, Callback]]
+        self, batch: list[tuple[Work, Callback]], now_ms: int
     ) -> tuple[list[AnyCommand], list[bytes], list[int], list[Callback]]:
         """Assign time, numbers and ids to a batch, and encode it.
 
@@ -438,7 +454,6 @@ class Sequencer:
             The commands, their bytes, and for each caller the index of its command and its
             callback. Callers are left out if their command could not be built; they got the error.
         """
-        now_ms = max(self._clock_ms(), self.state.now_ms)
         commands: list[AnyCommand] = list(self._charges(now_ms))
         # They come from the server itself, so encode's check of their types is not needed.
         encoded = [KINDS[type(command)] + pack(command) for command in commands]
@@ -567,11 +582,17 @@ def _build(work: Work, now_ms: int) -> tuple[AnyCommand, ...]:
 
 
 async def expire_orders(sequencer: Sequencer, clock_ms: Callable[[], int]) -> None:
-    """Expire orders within a second of falling due, until cancelled (decision 50)."""
+    """Expire orders within two seconds of falling due, until cancelled (decision 50).
+
+    Args:
+        sequencer: commits the command.
+        clock_ms: returns the confirmed time, or raises ``ClockUnsureError``.
+    """
     matcher = sequencer.state.matcher
     while True:
         await asyncio.sleep(EXPIRY_INTERVAL_S)
         next_s = matcher.next_expiry_s
-        if next_s is not None and clock_ms() // 1000 > next_s:
+        if next_s is not None:
             with suppress(ClobError):  # the next round tries again
-                await sequencer.submit(Expire())
+                if clock_ms() // 1000 > next_s:
+                    await sequencer.submit(Expire())

@@ -24,6 +24,7 @@ from clob import (
     RejectedError,
     RemovalReason,
     Replace,
+    ResetClock,
     SetLimits,
     SetMarket,
     SetMode,
@@ -148,7 +149,9 @@ class ServerState:
         else:
             outcome = events = self._apply_to_matcher(command)  # type: ignore[arg-type]
             self._follow(command, command.now_ms, events)  # type: ignore[arg-type]
-        if command.now_ms > self.now_ms:
+        if kind is ResetClock:
+            self._set_time(command.now_ms)
+        elif command.now_ms > self.now_ms:
             self.now_ms = command.now_ms
         return outcome
 
@@ -241,6 +244,14 @@ class ServerState:
             charges.append(Charged(now_ms, payer, count))
         while charges and charges[0].now_ms <= now_ms - CHARGE_MS:
             charges.popleft()
+
+    def _set_time(self, now_ms: int) -> None:
+        """Set the time, which may go back: no time in the state stays after it."""
+        self.now_ms = now_ms
+        self.registry.set_time(now_ms)
+        self.charges = deque(each for each in self.charges if each.now_ms <= now_ms)
+        for market, changed_ms in self.changed_ms.items():
+            self.changed_ms[market] = min(changed_ms, now_ms)
 
     # ----- snapshots ---------------------------------------------------------------------------
 

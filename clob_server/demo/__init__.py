@@ -13,6 +13,7 @@ from clob_server.auth.api_keys import TOKENS, secret
 from clob_server.auth.policy import ADMIN
 from clob_server.auth.tokens import mint
 from clob_server.chain.client import Stage
+from clob_server.core.clock import CLOCK_FILE
 from clob_server.core.identity import check_exchange, exchange_settings
 from clob_server.core.recovery import recover
 from clob_server.demo.bots import MARKET, NO, QUESTION, YES, Bots, opening
@@ -78,7 +79,7 @@ class Demo:
 
 MARK: Final = "made-by-demo"
 """File that marks a demo folder."""
-OURS: Final = ("log.db*", "history.*", "snapshot-*.bin", "tip", "*.key", "*.new", MARK)
+OURS: Final = ("log.db*", "history.*", "snapshot-*.bin", "tip", "*.key", "*.new", CLOCK_FILE, MARK)
 """Files of a demo."""
 FOLDERS: Final = {"chain": ("outbox.*",), "devchain": ("chain.db*",)}
 """Folders of a demo and the files in them."""

@@ -175,7 +175,7 @@ class HistoryStore:
     def _prune(self, now_ms: int) -> None:
         """Delete old rows by whole days, so that a rebuild leaves the same rows."""
         before_ms = (now_ms // DAY_MS - self._days) * DAY_MS
-        if self._days and before_ms > self._pruned_ms:
+        if self._days and before_ms != self._pruned_ms:  # time may have been taken back
             self._db.execute("DELETE FROM orders WHERE finished_ms<?", (before_ms,))
             self._db.execute("DELETE FROM trades WHERE traded_ms<?", (before_ms,))
             self._db.execute(_PRUNE_ENDS)

@@ -244,6 +244,34 @@ class EngineBody(Wire, frozen=True, kw_only=True):
     """Sizes of the files in the data folder, bytes."""
 
 
+class ClockBody(Wire, frozen=True, kw_only=True):
+    """The clocks of the server."""
+
+    sure: bool
+    """Whether the time is certain, so that commands are accepted."""
+    needs_operator: bool
+    """Whether it stays uncertain until the operator decides."""
+    detail: str
+    """Reason while it is not certain; empty otherwise."""
+    time: int
+    """Time of the server, Unix milliseconds; a jump of the wall clock does not move it."""
+    wall_time: int
+    """Wall clock, Unix milliseconds."""
+    log_time: int
+    """Time of the last command in the log, Unix milliseconds; 0 for an empty log."""
+    skew_s: float
+    """How far the wall clock is ahead of the server's time, seconds."""
+    log_ahead_s: float
+    """How far the log is ahead of the server's time, seconds; 0 if it is behind."""
+
+
+class ClockRequest(AdminBody, frozen=True, kw_only=True):
+    """A decision about the clock."""
+
+    accept: Literal[True]
+    """``true``: the wall clock is right now."""
+
+
 def read_body(call: ApiRequest, kind: type[_Kind]) -> _Kind:
     """Read the body of a request.
 

@@ -129,6 +129,8 @@ class Endpoint:
             partial(route.handler, getattr(server, route.part)) if route.part else route.handler
         )
         self._admit = server.guard.admit
+        self._clock = server.clock
+        self._needs_time = route.needs_time
         self._enqueue = server.sequencer.enqueue
         self._durations = RouteDurations()
         server.metrics.add_durations(route.name, self._durations)
@@ -144,6 +146,8 @@ class Endpoint:
         call = Request(self._route.name, scope, self._server.request_ids)
         call.server = self._server
         try:
+            if self._needs_time and self._clock.reason:
+                raise self._clock.error()
             self._admit(call)
             if scope["query_string"] and self._checks_query:
                 check_names(call.query(), self._query, kind="query parameter")
@@ -165,6 +169,8 @@ class Endpoint:
         call = Request(self._route.name, scope, self._server.request_ids)
         call.server, call.body, call.send_reply = self._server, body, send_reply
         try:
+            if self._needs_time and self._clock.reason:
+                raise self._clock.error()
             self._admit(call)
             if scope["query_string"] and self._checks_query:
                 check_names(call.query(), self._query, kind="query parameter")

@@ -9,6 +9,7 @@ from clob.signing import Domain
 from clob_server.api.request import ApiRequest, Reply, RequestIds
 from clob_server.auth.guard import Guard
 from clob_server.chain.client import ChainClient
+from clob_server.core.clock import ClockGuard
 from clob_server.core.ids import Ids
 from clob_server.core.lifecycle import Lifecycle
 from clob_server.core.sequencer import QueuedCommand, Sequencer
@@ -40,9 +41,9 @@ class Server:
     """The data folder."""
     domain: Domain
     """The EIP-712 domain that orders are signed for."""
+    clock: ClockGuard
     clock_ms: Callable[[], int]
-    """Returns the time, Unix milliseconds."""
-    started_ms: int
+    """Returns the server's time, Unix milliseconds; commands take theirs from ``clock``."""
     lifecycle: Lifecycle
     metrics: Metrics
     request_ids: RequestIds
@@ -94,3 +95,10 @@ class Route(NamedTuple):
     """The parameters of the query; a route of the API rejects others."""
     part: str = ""
     """The attribute of :class:`Server` that ``handler`` is a method of; empty for a function."""
+    mends_clock: bool = False
+    """Whether a route that is not GET works while the time is not certain."""
+
+    @property
+    def needs_time(self) -> bool:
+        """Whether the route is rejected while the time is not certain."""
+        return self.method not in ("GET", "") and not self.mends_clock

@@ -6,7 +6,7 @@ from contextlib import suppress
 from typing import Final
 
 from clob_server.chain.events import ChainUpdate, SettlementResult
-from clob_server.core.sequencer import Build, QueueFullError, SequencerStoppedError
+from clob_server.core.sequencer import Build, SequencerStoppedError
 from clob_server.core.settlement_ledger import HeldTrade
 from clob_server.settlement.operations import ChainContext, ChainPart, cancel
 from clob_server.settlement.reconcile import (
@@ -20,8 +20,6 @@ from clob_server.settlement.reconcile import (
     pending_results,
 )
 
-QUEUE_FULL_WAIT_S: Final = 0.05
-"""Wait before a command is retried after a full queue, seconds."""
 COMPARE_S: Final = 0.1
 """Interval of the background comparison of balances, one chunk each time, seconds."""
 
@@ -103,14 +101,9 @@ class ChainInbox(ChainPart):
         self.is_applying = False
 
     async def _submit(self, build: Build) -> None:
-        """Submit a command; retry while the queue is full."""
-        while True:
-            try:
-                with suppress(NothingToDoError):
-                    await self._sequencer.try_submit(build)
-                return
-            except QueueFullError:
-                await asyncio.sleep(QUEUE_FULL_WAIT_S)
+        """Submit a command, waiting until it is accepted."""
+        with suppress(NothingToDoError):
+            await self._sequencer.deliver(build)
 
     def _record_results(self, update: ChainUpdate) -> None:
         """Count settled and failed trades, and log each failure with its reason."""

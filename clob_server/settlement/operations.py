@@ -204,7 +204,7 @@ class Operations(ChainPart):
     async def _revoke_grant(self, operation: str) -> None:
         """Revoke a grant; if that fails now, the next start does it."""
         try:
-            await self._sequencer.submit(
+            await self._sequencer.deliver(
                 lambda now_ms: GiveBack(operation=operation, now_ms=now_ms)
             )
         except ClobError as error:

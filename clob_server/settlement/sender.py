@@ -18,9 +18,9 @@ from clob_server.chain.client import Stage
 from clob_server.chain.messages import OperationDone, OperationFailed, OperationRejected
 from clob_server.chain.operation_bodies import SettleBody
 from clob_server.core.commands import SendTrades
-from clob_server.core.sequencer import QueueFullError, SequencerStoppedError
+from clob_server.core.sequencer import SequencerStoppedError
 from clob_server.core.settlement_ledger import HeldTrade
-from clob_server.settlement.inbox import QUEUE_FULL_WAIT_S, ChainInbox
+from clob_server.settlement.inbox import ChainInbox
 from clob_server.settlement.markets import MarketConditions, OnChain
 from clob_server.settlement.operations import ChainContext, ChainPart, cancel
 from clob_server.settlement.reconcile import NothingToDoError
@@ -123,8 +123,6 @@ class TradeSender(ChainPart):
                 continue
             try:
                 await self._send()
-            except QueueFullError:
-                await asyncio.sleep(QUEUE_FULL_WAIT_S)
             except SequencerStoppedError:
                 return
 
@@ -195,7 +193,7 @@ class TradeSender(ChainPart):
         """Log a batch of trades and start its operation.
 
         Raises:
-            QueueFullError, SequencerStoppedError: nothing was logged.
+            SequencerStoppedError: nothing was logged.
         """
         retry = self._next_retry()
         name = f"{KIND}_{os.urandom(ID_BYTES).hex()}"
@@ -212,7 +210,7 @@ class TradeSender(ChainPart):
             return SendTrades(operation=name, trades=numbers, now_ms=now_ms)
 
         try:
-            await self._sequencer.try_submit(build)
+            await self._sequencer.deliver(build)
         except NothingToDoError:
             name = ""
         if retry is not None:

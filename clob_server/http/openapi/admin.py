@@ -7,6 +7,8 @@ from clob_server.chain.messages import OperationView
 from clob_server.http.admin_schemas import (
     AdminMarketBody,
     ChainBody,
+    ClockBody,
+    ClockRequest,
     EngineBody,
     KeyBody,
     KeyRequest,
@@ -149,6 +151,16 @@ DESCRIBED: Final = {
         codes=("RECOVERING", "INVALID_COMMAND", *COMMAND),
     ),
     "admin_engine": RouteDoc(TAG, "Get the numbers of the engine", EngineBody),
+    "admin_get_clock": RouteDoc(TAG, "Get the clocks of the server", ClockBody),
+    "admin_accept_clock": RouteDoc(
+        TAG,
+        "Accept the wall clock after a jump",
+        ClockBody,
+        "The log keeps its time: if it is ahead of the clock, commands stay rejected until the "
+        "clock has reached it. By more than 15 minutes, stop the server and run "
+        "`clob-server repair-clock`.",
+        body=ClockRequest,
+    ),
     "admin_cancel_order": RouteDoc(
         TAG,
         "Cancel any order",

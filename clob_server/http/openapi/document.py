@@ -103,6 +103,10 @@ def is_type(each: Any) -> bool:
     return each is not None and not isinstance(each, str | dict)
 
 
+UNSURE: Final = ("CLOCK_UNSURE",)
+"""Errors of routes that change something or judge by the time."""
+
+
 def operation(
     route: Route, described: RouteDoc, by_type: Mapping[Any, Schema], environment: str
 ) -> dict[str, Any]:
@@ -118,7 +122,9 @@ def operation(
             *(parameter("query", field) for field in described.query),
             *(parameter("header", field) for field in described.headers),
         ],
-        "responses": responses(described, content, codes_of(row, environment)),
+        "responses": responses(
+            described, content, (*codes_of(row, environment), *(UNSURE if route.needs_time else ()))
+        ),
         "security": security(row.rule(environment)),
         "x-authority": {"test": row.test.text, "production": row.production.text},
     }

@@ -14,6 +14,8 @@ from clob.errors import OrderNotOpenError
 from clob_server.api.request import Reply, reply
 from clob_server.core.commands import ApiKey, Budgets, DeactivateKey, SetBudgets
 from clob_server.http.admin_schemas import (
+    ClockBody,
+    ClockRequest,
     EngineBody,
     KeyBody,
     KeyRequest,
@@ -31,6 +33,7 @@ from clob_server.http.server import Request, Route, Server
 
 _KEYS: Final = "/api/admin/keys"
 _KEY: Final = f"{_KEYS}/{{keyId}}"
+_CLOCK: Final = "/api/admin/clock"
 
 
 # ----- keys ------------------------------------------------------------------------------------
@@ -104,7 +107,7 @@ async def engine_numbers(call: Request) -> Reply:
     return reply(
         EngineBody(
             phase=server.lifecycle.phase.value,
-            uptime_s=(server.clock_ms() - server.started_ms) // 1000,
+            uptime_s=server.clock.uptime_s,
             command_seq=server.sequencer.seq,
             event_hash=server.sequencer.event_hash.hex(),
             waiting=server.sequencer.num_queued,
@@ -121,6 +124,33 @@ async def engine_numbers(call: Request) -> Reply:
 def sizes(folder: Path) -> dict[str, int]:
     """Return the sizes of the files in a folder, in bytes."""
     return {path.name: path.stat().st_size for path in sorted(folder.iterdir()) if path.is_file()}
+
+
+async def get_clock(call: Request) -> Reply:
+    """Return the clocks, and whether commands are accepted."""
+    clock = call.server.clock
+    clock.observe()
+    now_ms, log_ms = clock.now_ms(), clock.log_ms
+    return reply(
+        ClockBody(
+            sure=clock.is_sure,
+            needs_operator=clock.needs_operator,
+            detail=clock.reason,
+            time=now_ms,
+            wall_time=clock.wall_ms,
+            log_time=log_ms,
+            skew_s=clock.skew_ms / 1000,
+            log_ahead_s=max(0, log_ms - now_ms) / 1000,
+        ),
+        headers=NO_STORE,
+    )
+
+
+async def accept_clock(call: Request) -> Reply:
+    """Accept the wall clock as right after a jump."""
+    read_body(call, ClockRequest)
+    call.server.clock.accept(call.operator)
+    return await get_clock(call)
 
 
 async def cancel_order(call: Request) -> Reply:
@@ -144,5 +174,7 @@ ROUTES: Final = (
     Route("admin_get_limits", "GET", "/api/admin/limits", get_limits),
     Route("admin_set_limits", "PUT", "/api/admin/limits", set_limits, reads_body=True),
     Route("admin_engine", "GET", "/api/admin/engine", engine_numbers),
+    Route("admin_get_clock", "GET", _CLOCK, get_clock),
+    Route("admin_accept_clock", "POST", _CLOCK, accept_clock, reads_body=True, mends_clock=True),
     Route("admin_cancel_order", "POST", "/api/admin/orders/{orderId}/cancel", cancel_order),
 )

@@ -77,7 +77,9 @@ async def create_market(call: Request) -> Reply:
         )
         # A batch of its own: if the market is rejected, the texts must not change another market.
         if words != MarketText():
-            await server.sequencer.submit(lambda now_ms: describe_command(market.id, words, now_ms))
+            await server.sequencer.deliver(
+                lambda now_ms: describe_command(market.id, words, now_ms)
+            )
     server.conditions.sync(market.id)
     return reply_market(server, market.id)
 
@@ -158,7 +160,9 @@ async def change_market(call: Request) -> Reply:
         if words:
             before = registry.words.get(name, MarketText())
             after = msgspec.structs.replace(before, **words)
-            await server.sequencer.submit(lambda now_ms: describe_command(name, after, now_ms))
+            # After a change of the terms the texts must follow, even if the time is uncertain now.
+            submit = server.sequencer.deliver if terms else server.sequencer.submit
+            await submit(lambda now_ms: describe_command(name, after, now_ms))
     return reply_market(server, name)
 
 

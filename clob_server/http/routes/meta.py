@@ -115,16 +115,17 @@ async def health(call: Request) -> Reply:
             version=clob.__version__,
             command_seq=server.sequencer.seq,
             chain=server.chain.stage.value,
+            clock=server.clock.reason or "sure",
         )
     )
 
 
 async def ready(call: Request) -> Reply:
-    """Return whether orders are accepted; 503 while the server drains."""
-    phase = call.server.lifecycle.phase
-    is_ready = phase is Phase.READY
+    """Return whether orders are accepted; 503 while the server drains or its time is uncertain."""
+    phase, reason = call.server.lifecycle.phase, call.server.clock.reason
+    is_ready = phase is Phase.READY and not reason
     return reply(
-        ReadyBody(status="ready" if is_ready else "unavailable", phase=phase.value),
+        ReadyBody(status="ready" if is_ready else "unavailable", phase=phase.value, detail=reason),
         200 if is_ready else 503,
         () if is_ready else ((b"retry-after", b"1"),),
     )

@@ -11,8 +11,8 @@ import msgspec
 import pytest
 
 from clob_server.app import App
+from clob_server.core.clock import wall_clock_ms
 from clob_server.core.commands import FollowChain
-from clob_server.core.sequencer import wall_clock_ms
 from clob_server.core.settlement_status import SettlementStatuses
 from clob_server.history import history
 from clob_server.history.store import DAY_MS, HistoryStore, StoreReader
