@@ -237,7 +237,7 @@ def execute_range(
     """Execute a range of events; see :meth:`BatchMethods._proceed`."""
     events, fills, status, bests, kinds, _ = arrays
     validation.check_range(len(events), span.start, span.stop, span.until_ns)
-    validation.check_filters(span.watch, span.instrument, span.base)
+    validation.check_filters(span.watch, span.instrument, span.base, span.passes, span.verify)
     best_room = 0 if bests is None else len(bests)
     validation.check_counts(fill_count, len(fills), best_count, best_room, best_limit)
     if bests is not None:

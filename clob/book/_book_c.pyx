@@ -257,14 +257,18 @@ cdef class Book:
         return arrays
 
     def _proceed(
-        self, PreparedArrays arrays not None, fill_count, best_count, best_limit, base, instrument,
-        watch, bint passes, bint verify, start, stop, until_ns, /
+        self, arrays, fill_count, best_count, best_limit, base, instrument, watch, passes, verify,
+        start, stop, until_ns, /
     ):
         """Execute a range of arrays from _lend."""
+        cdef PreparedArrays lent
         self.acquire()
         try:
+            if type(arrays) is not PreparedArrays:
+                raise TypeError(f"arrays must come from _lend; got {type(arrays).__name__}")
+            lent = <PreparedArrays>arrays
             return run_range(
-                self, &arrays.views, arrays.fills, fill_count, best_count, best_limit, base,
+                self, &lent.views, lent.fills, fill_count, best_count, best_limit, base,
                 instrument, watch, passes, verify, start, stop, until_ns,
             )
         finally:
@@ -289,6 +293,39 @@ cdef class Book:
     def __copy__(self):
         """Return an independent copy with the same state and hash."""
         return self.fork()
+
+    def __deepcopy__(self, memo):
+        """Return an independent copy with the same state and hash."""
+        return self.fork()
+
+    @classmethod
+    def restore(cls, state):
+        """Return a book with the state of canonical bytes."""
+        return _state_py.restore(cls, state)
+
+    def __reduce__(self):
+        """Return the state and the ids of departed orders, for pickle."""
+        return _state_py.unpickle, (self.state_bytes(), self.departed)
+
+    @property
+    def _next_number(self):
+        """The number of the next text id."""
+        return self.core.next_number
+
+    @_next_number.setter
+    def _next_number(self, number):
+        """Continue from another number, to restore a state."""
+        self.core.next_number = number
+
+    @property
+    def _departed(self):
+        """The text ids of orders that left during the last run, by number."""
+        return self.departed
+
+    @_departed.setter
+    def _departed(self, dict departed not None):
+        """Set them, to restore a state."""
+        self.departed = departed
 
     @property
     def seq(self):
@@ -338,8 +375,7 @@ cdef class Book:
         """Return the price levels of the book."""
         self.acquire()
         try:
-            if limit is not None and limit < 0:
-                raise ValueError(f"limit must be 0 or more; got {limit}")
+            _validation.check_limit(limit)
             return depth_of(self, limit)
         finally:
             self.busy = False

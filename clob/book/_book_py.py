@@ -5,6 +5,9 @@ matching (:mod:`clob.book._matching_py`), queries (:mod:`clob.book._queries_py`)
 interface (:mod:`clob.book._batch_py`) and the single commands below.
 """
 
+from typing import Any
+
+from clob.book import state as state_py
 from clob.book import validation
 from clob.book._batch_py import BatchMethods
 from clob.book._matching_py import QueuedOrder
@@ -304,6 +307,29 @@ class Book(BatchMethods):
         return self._copy()
 
     __copy__ = fork
+
+    def __deepcopy__(self, memo: object) -> "Book":
+        """Return an independent copy; see :meth:`fork`."""
+        return self.fork()
+
+    @classmethod
+    def restore(cls, state: bytes) -> "Book":
+        """Return a book with the state of :meth:`state_bytes`. O(resting orders).
+
+        Args:
+            state: the canonical bytes.
+
+        Raises:
+            InvalidSnapshotError: the bytes are not those that :meth:`state_bytes` returns for the
+                state.
+
+        A pickled book is restored this way, as the ``Book`` of the process that loads it.
+        """
+        return state_py.restore(cls, state)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Return the state and the ids of departed orders, for pickle."""
+        return state_py.unpickle, (self.state_bytes(), self._departed)
 
     # ----- helpers -------------------------------------------------------------------------
 

@@ -10,7 +10,7 @@ from clob.book._matching_py import Queue, QueuedOrder, Queues
 from clob.depth import Ahead, Depth, Level, Resting
 from clob.errors import BookBusyError, InvariantError
 from clob.order import Side
-from clob.units import ORDER_ID_MAX
+from clob.units import ORDER_ID_MAX, TICKS_MAX
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -130,12 +130,11 @@ class Views(Queues):
             The levels, and the ``seq`` of the last event they include.
 
         Raises:
-            ValueError: the limit is negative.
+            ValueError: the limit is not None or an integer of 0 or more.
 
         O(levels).
         """
-        if limit is not None and limit < 0:
-            raise ValueError(f"limit must be 0 or more; got {limit}")
+        validation.check_limit(limit)
         return self._depth(limit)
 
     @alone
@@ -304,10 +303,11 @@ class Views(Queues):
     # ----- helpers -------------------------------------------------------------------------
 
     def _depth(self, limit: int | None) -> Depth:
+        most = None if limit is None else min(limit, TICKS_MAX)
         sides = (
             tuple(
                 Level(price, sum(order.remaining for order in queue.values()), len(queue))
-                for price, queue in islice(levels.items(), limit)
+                for price, queue in islice(levels.items(), most)
             )
             for levels in self._sides
         )

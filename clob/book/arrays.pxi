@@ -162,7 +162,7 @@ cdef object run_batch(Book self, object events, object fills, object status):
 
 cdef tuple run_range(
     Book self, ArrayViews* views, object fills, object fill_count, object best_count,
-    object best_limit, object base, object instrument, object watch, bint passes, bint verify,
+    object best_limit, object base, object instrument, object watch, object passes, object verify,
     object start, object stop, object until_ns
 ):
     cdef Core* core = &self.core
@@ -195,9 +195,11 @@ cdef tuple run_range(
         and 0 <= owner < <int64_t>FIRST_NAMED_OWNER
         and fill <= fill_room
         and best <= best_room
+        and (passes is True or passes is False)
+        and (verify is True or verify is False)
     ):
         _validation.check_range(count, start, stop, until_ns)
-        _validation.check_filters(watch, instrument, base)
+        _validation.check_filters(watch, instrument, base, passes, verify)
         _validation.check_counts(fill_count, fill_room, best_count, best_room, best_limit)
     if self.departed:
         self.departed = {}
@@ -210,15 +212,15 @@ cdef tuple run_range(
     out.watch = <uint32_t>owner if owner else UNKNOWN_OWNER
     out.instrument = <uint32_t>only
     out.base = <uint64_t>number
-    out.passes = passes
-    out.verify = verify
+    out.passes = passes is True
+    out.verify = verify is True
     if views.present[2]:
         status_bytes = <uint8_t*>views.buffers[2].buf
     if views.present[4]:
         out.kinds = <uint8_t*>views.buffers[4].buf
     if views.present[5]:
         out.differs = <uint8_t*>views.buffers[5].buf
-    if verify or out.differs != NULL:
+    if out.verify or out.differs != NULL:
         out.end = rows + count
     if writes_bests and room:
         out.writes_bests = True

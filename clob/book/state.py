@@ -19,8 +19,15 @@ text, text            token, market
 ====================  =========================================================================
 """
 
-from collections.abc import Iterable, Sequence
-from typing import Protocol
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from importlib import import_module
+from typing import Any, Protocol, TypeVar
+
+from clob.errors import ClobError, InvalidSnapshotError
+from clob.order import Order, Side
+from clob.units import ORDER_ID_MAX
+
+B = TypeVar("B", bound="StoredBook")
 
 MAGIC = b"CLOBBOOK\x01"
 """First bytes of the canonical bytes: eight letters and the version."""
@@ -36,8 +43,24 @@ class StoredOrder(Protocol):
     expiration_s: int
 
 
+class StoredBook(Protocol):
+    """The parts of a book that restoring needs."""
+
+    seq: int
+    _next_number: int
+
+    def rest(self, order: Order) -> Any:
+        """Rest an order."""
+
+    def state_bytes(self) -> bytes:
+        """Return the canonical bytes."""
+
+
 Levels = Sequence[tuple[int, Sequence[StoredOrder]]]
 """The levels of one side, best first: price and orders, oldest first."""
+
+
+# ----- writing -------------------------------------------------------------------------------
 
 
 def digest(state: bytes) -> bytes:
@@ -78,3 +101,96 @@ def _encode_order(order: StoredOrder) -> bytes:
     name = b"\x00" if isinstance(order.id, int) else b"\x01" + encode_text(order.id)
     rest = encode_text(order.maker) + order.expiration_s.to_bytes(8, "little")
     return name + number + order.remaining.to_bytes(16, "little") + rest
+
+
+# ----- reading -------------------------------------------------------------------------------
+
+
+def unpickle(state: bytes, departed: dict[int, str]) -> Any:
+    """Return the book of a pickle: its canonical bytes, and the text ids of departed orders."""
+    # By name: clob.book, which chooses the Book of the process, imports this module.
+    book = restore(import_module("clob.book").Book, state)
+    book._departed = departed
+    return book
+
+
+def restore(book_class: Callable[..., B], state: bytes) -> B:
+    """Return a book with the state of canonical bytes.
+
+    Raises:
+        InvalidSnapshotError: the bytes are not those that ``state_bytes`` returns for the state.
+    """
+    if type(state) is not bytes or not state.startswith(MAGIC):
+        raise InvalidSnapshotError("the state of a book must be bytes that begin with CLOBBOOK 1")
+    try:
+        book = _restored(book_class, _Reader(state))
+        if book.state_bytes() == state:
+            return book
+    except (ClobError, OverflowError, ValueError) as error:
+        raise InvalidSnapshotError(f"the state of the book is inconsistent: {error!r}") from error
+    raise InvalidSnapshotError("the state of the book is inconsistent: it has another encoding")
+
+
+class _Reader:
+    """Reads canonical bytes from the start to the end."""
+
+    def __init__(self, state: bytes) -> None:
+        self.state = state
+        self.offset = len(MAGIC)
+
+    def raw(self, length: int) -> bytes:
+        """Read a number of bytes."""
+        start, self.offset = self.offset, self.offset + length
+        if self.offset > len(self.state):
+            raise ValueError(f"unexpected end of the data at byte {len(self.state)}")
+        return self.state[start : self.offset]
+
+    def integer(self, length: int, signed: bool = False) -> int:
+        """Read an integer of a number of bytes."""
+        return int.from_bytes(self.raw(length), "little", signed=signed)
+
+    def text(self) -> str:
+        """Read a text."""
+        return self.raw(self.integer(4)).decode("utf-8", "surrogatepass")
+
+    def orders(self, token: str) -> Iterator[tuple[Order, int]]:
+        """Read both sides; yield each order with its number."""
+        for side in Side:
+            for _ in range(self.integer(4)):
+                price = self.integer(4, signed=True)
+                for _ in range(self.integer(4)):
+                    name = self.text() if self.integer(1) else None
+                    number = self.integer(8)
+                    size, maker, expiration_s = self.integer(16), self.text(), self.integer(8)
+                    yield (
+                        Order(
+                            id=number if name is None else name,
+                            token=token,
+                            maker=maker,
+                            side=side,
+                            price=price,
+                            size=size,
+                            expiration_s=expiration_s,
+                        ),
+                        number,
+                    )
+
+
+def _restored(book_class: Callable[..., B], reader: _Reader) -> B:
+    lo, hi = reader.integer(4, signed=True), reader.integer(4, signed=True)
+    lot_wei = reader.integer(16)
+    token, market = reader.text(), reader.text()
+    seq, next_number = reader.integer(8), reader.integer(8)
+    book = book_class(lo, hi, token, lot_wei, 0, market)
+    if next_number <= ORDER_ID_MAX:
+        raise ValueError(f"the next number must be above {ORDER_ID_MAX}; got {next_number}")
+    numbers: set[int] = set()
+    for order, number in reader.orders(token):
+        if isinstance(order.id, str):
+            if number in numbers or not ORDER_ID_MAX < number < next_number:
+                raise ValueError(f"order {order.id!r} must not have the number {number}")
+            numbers.add(number)
+            book._next_number = number
+        book.rest(order)
+    book._next_number, book.seq = next_number, seq
+    return book

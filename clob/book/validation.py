@@ -68,20 +68,33 @@ def check_range(count: int, start: int, stop: int | None, until_ns: int | None) 
     stop = count if stop is None else stop
     if type(start) is not int or type(stop) is not int or not 0 <= start <= stop <= count:
         raise ValueError(
-            f"start and stop must be in order from 0 to {count}; got {start!r} and {stop!r}"
+            f"start and stop must be in order from 0 to {count}; got {show(start)} and {show(stop)}"
         )
     if until_ns is not None and (type(until_ns) is not int or not -(2**63) <= until_ns < 2**63):
-        raise ValueError(f"until_ns must be None or a 64-bit integer; got {until_ns!r}")
+        raise ValueError(f"until_ns must be None or a 64-bit integer; got {show(until_ns)}")
 
 
-def check_filters(watch: int, instrument: int | None, base: int) -> None:
-    """Check the owner to watch, the instrument and the number of the first event."""
+def check_limit(limit: int | None) -> None:
+    """Check the number of levels to return; raise ``ValueError``."""
+    if limit is not None and (type(limit) is not int or limit < 0):
+        raise ValueError(f"limit must be None or an integer of 0 or more; got {show(limit)}")
+
+
+def check_filters(
+    watch: int, instrument: int | None, base: int, passes: bool, verify: bool
+) -> None:
+    """Check the owner to watch, the instrument, the number of the first event and the flags."""
     if type(watch) is not int or not 0 <= watch < 2**31:
-        raise ValueError(f"watch must be an owner from 0 to {2**31 - 1}; got {watch!r}")
+        raise ValueError(f"watch must be an owner from 0 to {2**31 - 1}; got {show(watch)}")
     if instrument is not None and (type(instrument) is not int or not 0 <= instrument < 2**16):
-        raise ValueError(f"instrument must be None or from 0 to {2**16 - 1}; got {instrument!r}")
+        raise ValueError(
+            f"instrument must be None or from 0 to {2**16 - 1}; got {show(instrument)}"
+        )
     if type(base) is not int or not 0 <= base < 2**63:
-        raise ValueError(f"base must be from 0 to {2**63 - 1}; got {base!r}")
+        raise ValueError(f"base must be from 0 to {2**63 - 1}; got {show(base)}")
+    for name, flag in (("passes", passes), ("verify", verify)):
+        if type(flag) is not bool:
+            raise ValueError(f"{name} must be True or False; got {show(flag)}")
 
 
 def check_counts(
@@ -91,9 +104,11 @@ def check_counts(
     counts = (("fill_count", fill_count, fill_room), ("best_count", best_count, best_room))
     for name, count, room in counts:
         if type(count) is not int or not 0 <= count <= room:
-            raise ValueError(f"{name} must be from 0 to {room}; got {count!r}")
+            raise ValueError(f"{name} must be from 0 to {room}; got {show(count)}")
     if best_limit is not None and (type(best_limit) is not int or not 0 <= best_limit < 2**63):
-        raise ValueError(f"best_limit must be None or from 0 to {2**63 - 1}; got {best_limit!r}")
+        raise ValueError(
+            f"best_limit must be None or from 0 to {2**63 - 1}; got {show(best_limit)}"
+        )
 
 
 def check_time(now_ms: int) -> None:

@@ -10,13 +10,14 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import chain
 from operator import itemgetter
+from typing import overload
 
 import msgspec
 
 from clob.codec import decode, encode
 from clob.codec.layout import FIRST_EVENT_KIND
-from clob.commands import Command
-from clob.errors import InvalidBytesError, RejectedError, ReplayDiffersError
+from clob.commands import Batch, Command, Single
+from clob.errors import FrameTruncatedError, InvalidBytesError, RejectedError, ReplayDiffersError
 from clob.events import Event, Rejected
 from clob.journal.frames import (
     FRAME_VERSION,
@@ -26,6 +27,7 @@ from clob.journal.frames import (
     encode_frame,
     event_hash,
     frame_hash,
+    pieces_of,
     read_frames,
 )
 from clob.matcher import Matcher, Replayed
@@ -100,8 +102,77 @@ class Recorder:
         """Event hash after the last command."""
         self.next_seq: int = first_seq
         """Number of the next command."""
+        self.resumed_bytes: int = 0
+        """Bytes of the whole frames that :meth:`resume` read; cut a file there to append."""
         self._state_hashes = state_hashes
         self._start_frame()
+
+    @classmethod
+    def resume(
+        cls,
+        data: bytes | Iterable[bytes],
+        matcher: Matcher | None = None,
+        *,
+        previous: bytes = ZERO_HASH,
+        event_hash: bytes = ZERO_HASH,
+        first_seq: int = 1,
+        state_hashes: bool = False,
+    ) -> "Recorder":
+        """Return a recorder that continues a journal after its last whole frame.
+
+        The commands are executed again, and the results compared with the recorded ones, as by
+        :func:`verify`. A last frame that was written in part is ignored: before the next frame is
+        appended, cut the journal to :attr:`resumed_bytes`.
+
+        Args:
+            data: frames; or an iterable of pieces, each of whole frames. The last one may be torn.
+            matcher: the matcher that executes the commands, in the state before the first of them;
+                a new one if None.
+            previous: chain hash of the frame before the data.
+            event_hash: event hash before the first command in the data.
+            first_seq: number of the first command in the data.
+            state_hashes: as for the constructor.
+
+        Returns:
+            The recorder; its ``matcher`` has the state after the last command.
+
+        Raises:
+            TypeError: a piece is not ``bytes``.
+            FrameError: a frame cannot be read, and it is not the end of the data that is missing.
+            InvalidBytesError: bytes are not a command.
+            ReplayDiffersError: a result differs; has the number of the first such command.
+        """
+        replay = _Replay(Matcher() if matcher is None else matcher, event_hash, previous, first_seq)
+        pieces = pieces_of(data)
+        end = 0
+
+        def counted() -> Iterator[bytes]:
+            nonlocal end
+            for piece in pieces:
+                yield piece
+                end += len(piece)
+
+        try:
+            for frame in read_frames(counted(), previous, first_seq):
+                replay.apply(frame)
+        except FrameTruncatedError as error:
+            if next(pieces, None) is not None:
+                raise
+            end = error.offset
+        recorder = cls(
+            replay.matcher,
+            previous=replay.chain_hash,
+            event_hash=replay.event_hash,
+            first_seq=replay.next_seq,
+            state_hashes=state_hashes,
+        )
+        recorder.resumed_bytes = end
+        return recorder
+
+    @overload
+    def apply(self, command: Single) -> list[Event]: ...
+    @overload
+    def apply(self, command: Batch) -> list[Event | Rejected]: ...
 
     def apply(self, command: Command) -> list[Event] | list[Event | Rejected]:
         """Execute a command and record it with its outcome.
@@ -117,6 +188,7 @@ class Recorder:
             ValueError: an integer is negative or has more than 256 bits; the command is neither
                 executed nor recorded.
             RejectedError: the command was rejected; it is recorded with the error code.
+            MatcherBusyError: as for the matcher; nothing is recorded.
         """
         raw = encode(command)
         try:

@@ -243,13 +243,14 @@ def read_frames(
         Each frame.
 
     Raises:
+        TypeError: ``data`` or a piece is not ``bytes``.
         FrameMalformedError: the bytes are not a frame of this version, or are inconsistent.
         FrameNewerError: the frame was written by a newer version of this package.
         FrameTruncatedError: the bytes end inside the frame.
         ChainBrokenError: the frame is damaged, or does not follow the frame before it.
     """
     number = begin = 0
-    for piece in (data,) if isinstance(data, bytes) else data:
+    for piece in pieces_of(data):
         offset = 0
         while offset < len(piece):
             number += 1
@@ -263,6 +264,17 @@ def read_frames(
             yield frame
             previous, first_seq = frame.chain_hash, first_seq + frame.count
         begin += len(piece)
+
+
+def pieces_of(data: bytes | Iterable[bytes]) -> Iterator[bytes]:
+    """Yield the pieces of a journal; raise ``TypeError`` for one that is not ``bytes``."""
+    # A buffer or a text is one piece, although it can be iterated.
+    for piece in (data,) if isinstance(data, bytes | bytearray | memoryview | str) else data:
+        if type(piece) is not bytes:
+            raise TypeError(
+                f"data must be bytes or an iterable of bytes; got {type(piece).__name__}"
+            )
+        yield piece
 
 
 def _read_frame(

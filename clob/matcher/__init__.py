@@ -1,6 +1,6 @@
 """The matcher: all markets behind one interface, commands in and events out."""
 
-from collections.abc import Iterable, KeysView, Sequence
+from collections.abc import Callable, Iterable, KeysView, Sequence
 from typing import overload
 
 import msgspec
@@ -27,7 +27,7 @@ from clob.commands import (
     Submit,
 )
 from clob.depth import Ahead, Depth
-from clob.errors import RejectedError, UnknownOrderError
+from clob.errors import MatcherBusyError, RejectedError, UnknownOrderError
 from clob.events import Event, Rejected, Trade
 from clob.market import Balance, Limits, Market, Mode
 from clob.matcher import compiled as compiled  # first: it may switch the others to their source
@@ -55,7 +55,8 @@ class Matcher:
 
     Deterministic: the same commands produce the same events and the same :meth:`state_hash` on any
     machine and any Python. Times and ids are part of the commands; the matcher reads no clock and
-    draws no random numbers. Not thread-safe: one call at a time.
+    draws no random numbers. Not thread-safe: during a call, and after one that an exception other
+    than ``RejectedError`` interrupted, every call and every read raises ``MatcherBusyError``.
 
     >>> from clob import Market, Matcher, Order, Side
     >>> matcher = Matcher()
@@ -79,6 +80,13 @@ class Matcher:
     def _make_engine(self) -> Engine:
         """Return an empty engine; tests override it to choose another kind."""
         return Engine(Book, HANDLERS)
+
+    @property
+    def _idle(self) -> Engine:
+        """The engine, for reading; raise ``MatcherBusyError`` if a change may be incomplete."""
+        if self._engine.busy:
+            raise MatcherBusyError
+        return self._engine
 
     # ----- execution -----------------------------------------------------------------------
 
@@ -270,7 +278,7 @@ class Matcher:
 
         Costs as much as :meth:`apply`; an atomic batch is executed and rolled back.
         """
-        return queries.rejection_of(self._engine, command)
+        return queries.rejection_of(self._idle, command)
 
     def simulate(self, command: Submit, *, check_balance: bool = True) -> list[Trade]:
         """Return the trades a submission would get, fees included; changes nothing.
@@ -282,7 +290,7 @@ class Matcher:
         Raises:
             RejectedError: as :meth:`apply`.
         """
-        return queries.simulate(self._engine, command, check_balance=check_balance)
+        return queries.simulate(self._idle, command, check_balance=check_balance)
 
     def fork(self) -> "Matcher":
         """Return an independent copy with the same state, through a snapshot. O(state)."""
@@ -294,11 +302,15 @@ class Matcher:
         """Return an independent copy; see :meth:`fork`."""
         return self.fork()
 
+    def __reduce__(self) -> tuple[Callable[[bytes], "Matcher"], tuple[bytes]]:
+        """Return :meth:`restore` and the snapshot, for pickle."""
+        return type(self).restore, (self.snapshot(),)
+
     # ----- state ---------------------------------------------------------------------------
 
     def snapshot(self) -> bytes:
         """Return the whole state as canonical bytes for :meth:`restore`. O(state)."""
-        return _snapshots.snapshot(self._engine)
+        return _snapshots.snapshot(self._idle)
 
     @classmethod
     def restore(cls, state: bytes) -> "Matcher":
@@ -317,7 +329,7 @@ class Matcher:
 
         Matchers with equal hashes respond equally to all further commands. O(state).
         """
-        return _snapshots.state_hash(self._engine)
+        return _snapshots.state_hash(self._idle)
 
     def audit(self) -> None:
         """Check all invariants. O(state).
@@ -325,24 +337,24 @@ class Matcher:
         Raises:
             InvariantError: an invariant is broken, which is a bug of this package.
         """
-        queries.audit(self._engine)
+        queries.audit(self._idle)
 
     # ----- markets -------------------------------------------------------------------------
 
     @property
     def now_ms(self) -> int:
         """The time of the last applied command, Unix milliseconds."""
-        return self._engine.now_ms
+        return self._idle.now_ms
 
     @property
     def limits(self) -> Limits:
         """The current limits."""
-        return self._engine.limits
+        return self._idle.limits
 
     @property
     def markets(self) -> list[Market]:
         """The markets with their current terms, in the order in which they were added."""
-        return [market_state.market for market_state in self._engine.markets.values()]
+        return [market_state.market for market_state in self._idle.markets.values()]
 
     def market(self, market: str) -> Market:
         """Return a market with its current terms.
@@ -350,7 +362,7 @@ class Matcher:
         Raises:
             UnknownMarketError: no market has this id.
         """
-        return rejections.find_market(self._engine, market).market
+        return rejections.find_market(self._idle, market).market
 
     def seq(self, market: str) -> int:
         """Return the number of the last event of a market; 0 before the first.
@@ -358,7 +370,7 @@ class Matcher:
         Raises:
             UnknownMarketError: no market has this id.
         """
-        return rejections.find_market(self._engine, market).seq_book.seq
+        return rejections.find_market(self._idle, market).seq_book.seq
 
     def depth(self, market: str, token: str | None = None, limit: int | None = None) -> Depth:
         """Return the depth of a book, with the ``seq`` of its market.
@@ -371,9 +383,9 @@ class Matcher:
         Raises:
             UnknownMarketError: no market has this id.
             TokenNotInMarketError: the market does not have this token.
-            ValueError: the limit is negative.
+            ValueError: the limit is not None or an integer of 0 or more.
         """
-        market_state = rejections.find_market(self._engine, market)
+        market_state = rejections.find_market(self._idle, market)
         token = market_state.yes if token is None else token
         depth = rejections.find_book(market_state, token).depth(limit)
         if token == market_state.no and market_state.complementary:
@@ -386,17 +398,19 @@ class Matcher:
         Raises:
             UnknownMarketError: no market has this id.
         """
-        return list(rejections.find_market(self._engine, market).pending)
+        return list(rejections.find_market(self._idle, market).pending)
 
     # ----- orders --------------------------------------------------------------------------
 
     def __len__(self) -> int:
         """Return the number of resting orders."""
-        books = (b for v in self._engine.markets.values() for b in (v.yes_book, v.no_book))
+        books = (b for v in self._idle.markets.values() for b in (v.yes_book, v.no_book))
         return sum(map(len, books))
 
     def __repr__(self) -> str:
         """Show the numbers of markets and orders, and the time."""
+        if self._engine.busy:
+            return "<Matcher: busy>"
         return f"<Matcher: {len(self.markets)} markets, {len(self)} orders, now_ms={self.now_ms}>"
 
     def __bool__(self) -> bool:
@@ -409,7 +423,7 @@ class Matcher:
         Raises:
             UnknownOrderError: no order has this id.
         """
-        entry = self._engine.entries.get(order_id)
+        entry = self._idle.entries.get(order_id)
         if entry is None:
             raise UnknownOrderError(f"no order {order_id!r}")
         return queries.record_of(entry)
@@ -420,7 +434,7 @@ class Matcher:
         Raises:
             UnknownOrderError: no order has this hash, or it was evicted.
         """
-        entry = self._engine.used_hashes.get(order_hash)
+        entry = self._idle.used_hashes.get(order_hash)
         if entry is None or type(entry) is tuple:
             raise UnknownOrderError(f"no order with hash 0x{bytes(order_hash).hex()}")
         return queries.record_of(entry)
@@ -431,7 +445,7 @@ class Matcher:
         Raises:
             UnknownOrderError: no order has this client id, or it was evicted.
         """
-        entry = self._engine.client_ids.get((maker, client_id))
+        entry = self._idle.client_ids.get((maker, client_id))
         if entry is None:
             raise UnknownOrderError(f"no order of maker {maker!r} with client_id {client_id!r}")
         return queries.record_of(entry)
@@ -439,16 +453,16 @@ class Matcher:
     @property
     def used_hashes(self) -> KeysView[bytes]:
         """The hashes for which :meth:`is_used` is true: a live view, for lookups without a call."""
-        hashes: KeysView[bytes] = self._engine.used_hashes.keys()
+        hashes: KeysView[bytes] = self._idle.used_hashes.keys()
         return hashes
 
     def spent_hashes(self) -> list[SpentHash]:
         """Return the hashes for which :meth:`is_used` is true, with their terms. O(hashes)."""
-        return queries.spent_hashes(self._engine)
+        return queries.spent_hashes(self._idle)
 
     def is_used(self, order_hash: bytes) -> bool:
         """Return whether a signed order was accepted before and could still be valid."""
-        return order_hash in self._engine.used_hashes
+        return order_hash in self._idle.used_hashes
 
     def open_orders(self, maker: str | None = None, market: str | None = None) -> list[OrderRecord]:
         """Return the records of resting orders in the order of acceptance.
@@ -460,7 +474,7 @@ class Matcher:
         Raises:
             UnknownMarketError: no market has this id.
         """
-        return list(map(queries.record_of, queries.open_orders(self._engine, maker, market)))
+        return list(map(queries.record_of, queries.open_orders(self._idle, maker, market)))
 
     def ahead(self, order_id: str | int) -> Ahead:
         """Return the orders ahead of a resting order at its price. O(orders ahead).
@@ -468,7 +482,7 @@ class Matcher:
         Raises:
             UnknownOrderError: no order has this id, or it is finished.
         """
-        entry = self._engine.entries.get(order_id)
+        entry = self._idle.entries.get(order_id)
         if entry is None or not entry.resting:
             raise UnknownOrderError(f"no resting order {order_id!r}")
         market_state = entry.maker_state.market_state
@@ -480,20 +494,20 @@ class Matcher:
 
         ``Expire`` removes orders once this second is over.
         """
-        return queries.next_expiry_s(self._engine)
+        return queries.next_expiry_s(self._idle)
 
     # ----- makers and wallets --------------------------------------------------------------
 
     def nonce(self, maker: str) -> int:
         """Return the lowest nonce that orders of a maker may have; 0 until it is raised."""
-        return self._engine.nonces.get(maker, 0)
+        return self._idle.nonces.get(maker, 0)
 
     def balance(self, wallet: str, asset: str) -> Balance:
         """Return the balance of a wallet in an asset, with reserved and unsettled amounts."""
-        return queries.balance_of(self._engine.accounts.get((wallet, asset)))
+        return queries.balance_of(self._idle.accounts.get((wallet, asset)))
 
     def balances(self) -> dict[tuple[str, str], Balance]:
         """Return all balances that are not zero by wallet and asset, sorted. O(accounts)."""
-        accounts = sorted(self._engine.accounts.items())
+        accounts = sorted(self._idle.accounts.items())
         balances = {key: queries.balance_of(account) for key, account in accounts}
         return {key: each for key, each in balances.items() if each != Balance(0, 0, 0)}

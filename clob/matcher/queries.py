@@ -106,10 +106,21 @@ def rejection_of(engine: "Engine", command: Command) -> RejectedError | None:
             if type(command) is Replace:
                 _check_replace_in_book(engine, command)
             elif type(command) is Batch and command.atomic:
-                batch.all_or_none(engine, command, command.now_ms, keep=False)
+                _try_batch(engine, command)
     except RejectedError as error:
         return error
     return None
+
+
+def _try_batch(engine: "Engine", command: Batch) -> None:
+    """Execute an atomic batch and roll it back; an interruption leaves the engine busy."""
+    engine.busy = True
+    try:
+        batch.all_or_none(engine, command, command.now_ms, keep=False)
+    except RejectedError:
+        engine.busy = False
+        raise
+    engine.busy = False
 
 
 def simulate(engine: "Engine", command: Submit, *, check_balance: bool = True) -> list[Trade]:

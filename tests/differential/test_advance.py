@@ -397,3 +397,66 @@ def test_unusual_arrays_are_accepted(book_class):
     fills = np.zeros(4, other)
     assert book_class().advance(events.view(Subclass), fills) == (2, 1, 0, False)
     assert fills_of(fills)[0] == (1, 1, 2, 2, 50)
+
+
+# ----- extreme arguments ---------------------------------------------------------------------
+
+EXTREMES = (
+    None, True, False, -1, 0, 1, 5, 7, 2**16, 2**31, 2**62, 2**63 - 1, 2**63, 2**64, -(2**63),
+    -(2**63) - 1, 2**300, -(2**300), 10**5_000, 1.0, 0.5, float("nan"), float("inf"), "", "1", b"",
+    (), [], {}, object, np.int64(1), np.int64(-1), np.uint8(1), np.float64(1), np.bool_(True),
+    np.array([1, 2]),
+)  # fmt: skip
+NUMBERS = ("base", "instrument", "watch", "passes", "verify", "start", "stop", "until_ns")
+
+
+def outcome_of(call):
+    """Return the result of a call, or class and text of its error."""
+    try:
+        return call()
+    except (TypeError, ValueError, RunRejectedError) as error:
+        return type(error), str(error)
+
+
+def outcomes(call):
+    """Call with a filled book of each kind; return both outcomes with the types of the results."""
+    found = []
+    for name in ("python", "compiled"):
+        book = load(name)(LO, HI)
+        book.run(batch(ask(1, LO + 3, 5), bid(2, LO + 1, 5, owner=7)))
+        result = outcome_of(lambda book=book: call(book))
+        found.append((repr(result), book.state_hash()))
+    return found
+
+
+@pytest.mark.parametrize("name", NUMBERS)
+def test_extreme_arguments_of_advance_have_one_outcome(name):
+    events = batch(bid(3, LO + 3, 2), ask(4, LO + 1, 2))
+    for value in EXTREMES:
+        twin, compiled = outcomes(
+            lambda book, value=value: book.advance(events, np.zeros(4, FILL), **{name: value})
+        )
+        assert twin == compiled, value
+
+
+@pytest.mark.parametrize("place", range(12))
+def test_extreme_arguments_of_proceed_have_one_outcome(place):
+    events = batch(bid(3, LO + 3, 2), ask(4, LO + 1, 2))
+    for value in EXTREMES:
+
+        def call(book, value=value):
+            lent = book._lend(events, np.zeros(4, FILL), bests=np.zeros(4, BEST))
+            arguments = [lent, 0, 0, None, 0, None, 0, False, False, 0, None, None]
+            arguments[place] = value
+            return book._proceed(*arguments)
+
+        twin, compiled = outcomes(call)
+        assert twin == compiled, value
+
+
+def test_extreme_limits_of_depth_have_one_outcome():
+    for value in EXTREMES:
+        twin, compiled = outcomes(lambda book, value=value: book.depth(value))
+        assert twin == compiled, value
+        accepted = value is None or (type(value) is int and value >= 0)
+        assert twin[0].startswith("Depth(" if accepted else "(<class 'ValueError'>"), value

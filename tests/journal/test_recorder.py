@@ -7,9 +7,26 @@ import pytest
 
 from clob.codec import encode
 from clob.commands import Batch, Cancel, Expire
-from clob.errors import RejectedError, UnknownMarketError, UnknownOrderError
+from clob.errors import (
+    ChainBrokenError,
+    FrameMalformedError,
+    FrameTruncatedError,
+    RejectedError,
+    ReplayDiffersError,
+    UnknownMarketError,
+    UnknownOrderError,
+)
 from clob.events import OrderAdded, Rejected
-from clob.journal import ZERO_HASH, Recorder, encode_frame, event_hash, frame_hash, read_frames
+from clob.journal import (
+    ZERO_HASH,
+    Recorder,
+    encode_frame,
+    event_hash,
+    frame_hash,
+    read_frames,
+    run,
+    verify,
+)
 from clob.matcher import Matcher
 from clob.order import Side
 from tests.journal.stories import RAIN, STORY, apply_all, journal_of, submit
@@ -166,3 +183,65 @@ def test_recorder_accepts_a_matcher_with_state():
     recorder = Recorder(matcher)
     assert recorder.matcher is matcher
     assert len(recorder.apply(submit("a", Side.BUY, 50, 60))) == 1
+
+
+# ----- resuming ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("torn", [b"", b"C", b"CLOBFRM", b"CLOBFRM\2\xff\0\0\0abc"])
+def test_resumed_recorder_continues_the_journal(torn):
+    whole, _ = journal_of(STORY, 10, state_hashes=True)
+    data = b"".join(whole[:2]) + torn
+    for pieces in (data, [whole[0], data[len(whole[0]) :]], iter([data])):
+        recorder = Recorder.resume(pieces, state_hashes=True)
+        assert recorder.resumed_bytes == len(data) - len(torn)
+        apply_all(recorder, STORY[20:])
+        assert [recorder.frame()] == whole[2:]
+
+
+def test_a_last_frame_torn_anywhere_is_cut_off():
+    frames, _ = journal_of(STORY, 10)
+    data, start = b"".join(frames), len(frames[0] + frames[1])
+    for end in range(start, len(data)):
+        recorder = Recorder.resume(data[:end])
+        assert (recorder.resumed_bytes, recorder.next_seq) == (start, 21)
+        assert recorder.chain_hash == frame_hash(frames[1])
+
+
+def test_resume_starts_at_a_snapshot():
+    frames, recorder = journal_of(STORY[:20], 10)
+    place = {
+        "previous": recorder.chain_hash,
+        "event_hash": recorder.event_hash,
+        "first_seq": recorder.next_seq,
+    }
+    matcher = Matcher.restore(recorder.matcher.snapshot())
+    apply_all(recorder, STORY[20:])
+    last = recorder.frame()
+    resumed = Recorder.resume(last, matcher, **place)
+    assert resumed.matcher is matcher
+    assert resumed.matcher.state_hash() == recorder.matcher.state_hash()
+    assert (resumed.chain_hash, resumed.event_hash) == (recorder.chain_hash, recorder.event_hash)
+    assert (resumed.next_seq, resumed.resumed_bytes) == (len(STORY) + 1, len(last))
+    empty = Recorder.resume(b"", matcher, **place)
+    assert (empty.chain_hash, empty.next_seq) == (frame_hash(frames[-1]), 21)
+
+
+def test_resume_rejects_damage_that_is_not_a_torn_end():
+    frames, _ = journal_of(STORY, 10)
+    data = b"".join(frames)
+    with pytest.raises(ChainBrokenError):
+        Recorder.resume(data[:-1] + b"!")
+    with pytest.raises(FrameTruncatedError):
+        Recorder.resume([frames[0][:-1], *frames[1:]])
+    with pytest.raises(FrameMalformedError):
+        Recorder.resume(data + bytes(20))
+    with pytest.raises(ReplayDiffersError):
+        Recorder.resume(data, event_hash=b"x" * 32)
+
+
+@pytest.mark.parametrize("wrong", [bytearray(), memoryview(b""), "CLOBFRM", [b"", "CLOBFRM"], [5]])
+def test_data_of_another_type_is_rejected(wrong):
+    for call in (Recorder.resume, verify, lambda data: run(data, Matcher())):
+        with pytest.raises(TypeError, match="data must be bytes or an iterable of bytes; got "):
+            call(wrong)

@@ -3,6 +3,9 @@
 Accepted commands must encode and decode, which proves the types of their fields.
 """
 
+import copy
+import pickle
+
 import msgspec
 import numpy as np
 import pytest
@@ -323,6 +326,75 @@ def test_nested_call_is_rejected(matcher_class):
     matcher.apply(NEW)
 
 
+READS = (
+    copy.copy,
+    copy.deepcopy,
+    len,
+    pickle.dumps,
+    lambda m: m.ahead("x"),
+    lambda m: m.audit(),
+    lambda m: m.balance("w", "a"),
+    lambda m: m.balances(),
+    lambda m: m.check(NEW),
+    lambda m: m.depth("m"),
+    lambda m: m.fork(),
+    lambda m: m.is_used(b""),
+    lambda m: m.limits,
+    lambda m: m.market("m"),
+    lambda m: m.markets,
+    lambda m: m.next_expiry_s,
+    lambda m: m.nonce("B"),
+    lambda m: m.now_ms,
+    lambda m: m.open_orders(),
+    lambda m: m.order("x"),
+    lambda m: m.order_by_client_id("B", "x"),
+    lambda m: m.order_by_hash(b""),
+    lambda m: m.seq("m"),
+    lambda m: m.simulate(NEW),
+    lambda m: m.snapshot(),
+    lambda m: m.state_hash(),
+    lambda m: m.unsettled("m"),
+    lambda m: m.used_hashes,
+)
+"""Calls and properties that read a matcher."""
+
+
+def test_reads_during_a_call_are_rejected(matcher_class):
+    matcher = fresh(matcher_class)
+    seen = []
+
+    class Reader:
+        """Reads the matcher while the matcher reads it."""
+
+        def __repr__(self):
+            for read in READS:
+                with pytest.raises(MatcherBusyError):
+                    read(matcher)
+                seen.append(read)
+            return "a reader"
+
+    with rejected(matcher, InvalidCommandError, "a reader"):
+        matcher.apply(SetNonce(maker=Reader(), nonce=1))
+    assert len(seen) == len(READS)
+
+
+def test_interrupted_check_of_a_batch_leaves_the_matcher_busy(matcher_class):
+    matcher = fresh(matcher_class)
+
+    class Interrupt:
+        """Raises KeyboardInterrupt on access."""
+
+        def __repr__(self):
+            raise KeyboardInterrupt
+
+    batch = Batch(commands=(NEW, Cancel(order_id=Interrupt())), atomic=True)
+    assert matcher.check(Batch(commands=(NEW,), atomic=True)) is None
+    with pytest.raises(KeyboardInterrupt):
+        matcher.check(batch)
+    with pytest.raises(MatcherBusyError):
+        matcher.snapshot()
+
+
 def test_interrupted_matcher_stays_busy_until_restored(matcher_class):
     matcher = fresh(matcher_class)
     saved = matcher.snapshot()
@@ -338,6 +410,11 @@ def test_interrupted_matcher_stays_busy_until_restored(matcher_class):
     for _ in range(2):
         with pytest.raises(MatcherBusyError, match="restore a snapshot"):
             matcher.apply(NEW)
+    for read in READS:
+        with pytest.raises(MatcherBusyError):
+            read(matcher)
+    assert repr(matcher) == "<Matcher: busy>"
+    assert matcher
     again = matcher_class.restore(saved)
     again.apply(NEW)
     again.audit()

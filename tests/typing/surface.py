@@ -5,6 +5,7 @@ from typing import Any, ClassVar, assert_type
 
 from clob import (
     Ahead,
+    Batch,
     Book,
     Cancel,
     Depth,
@@ -14,12 +15,14 @@ from clob import (
     OrderAdded,
     OrderReduced,
     OrderRemoved,
+    Rejected,
     SetNonce,
     Side,
     TimeInForce,
     Trade,
     tokens,
 )
+from clob.journal import Recorder
 from clob.signing import (
     BACKEND,
     KNOWN_DOMAINS,
@@ -187,3 +190,11 @@ SignedOrder(maker="0xA11CE")  # type: ignore[call-arg]
 verify(signed, domain, delegates=is_valid)  # type: ignore[arg-type]
 sign(order, domain, "0x01")  # type: ignore[type-var]
 to_order(cancel, id="a")  # type: ignore[arg-type]
+
+recorder = Recorder.resume(b"")
+assert_type(recorder, Recorder)
+assert_type(recorder.resumed_bytes, int)
+assert_type(recorder.apply(Cancel(order_id="a")), list[Event])
+assert_type(recorder.apply(Batch(commands=())), list[Event | Rejected])
+assert_type(recorder.matcher.apply(Batch(commands=())), list[Event | Rejected])
+assert_type(Book.restore(book.state_bytes()), Book)
