@@ -9,7 +9,7 @@ from typing import Any
 
 from clob.errors import PackageMissingError
 from clob.replay.errors import ReplayFormatError
-from clob.replay.io.files import FilePath, byte_blocks, need_pyarrow, plain_name
+from clob.replay.io.files import FilePath, byte_blocks, parquet_schema, plain_name
 from clob.replay.io.npz import read_npz
 from clob.replay.io.problems import Problems
 from clob.replay.io.streams import Stream
@@ -124,8 +124,8 @@ def _of_parquet(path: FilePath) -> str:
     """Distinguish an export from any other table, by its columns."""
     exports = importlib.import_module("clob.replay.readers.exports")
     try:
-        names = need_pyarrow().read_schema(path).names
-    except (PackageMissingError, ValueError):
+        names = parquet_schema(path).names
+    except (PackageMissingError, ReplayFormatError):
         # The reader reports the error.
         return "table"
     return "export" if exports.table_of(names) else "table"

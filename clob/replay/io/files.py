@@ -8,12 +8,13 @@ import os
 import stat
 import zlib
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any, TypeAlias
 
 import numpy as np
 
-from clob.replay.errors import need
+from clob.replay.errors import ReplayFormatError, need
 from clob.replay.io.problems import Problems
 
 FilePath: TypeAlias = str | os.PathLike[str]
@@ -90,6 +91,42 @@ def is_parquet(path: FilePath) -> bool:
 def need_pyarrow(module: str = "pyarrow.parquet") -> Any:
     """Import a module of pyarrow for reading, or raise ``PackageMissingError``."""
     return need(module, "Reading Parquet files", "clob[export]")
+
+
+@contextmanager
+def parquet_errors(path: FilePath) -> Iterator[None]:
+    """Raise ``ReplayFormatError`` for each error of pyarrow about the content of a file."""
+    try:
+        yield
+    except Exception as error:
+        # An OSError of the system has an errno. The classes of pyarrow are known by their module.
+        if type(error).__module__.partition(".")[0] == "pyarrow" or (
+            isinstance(error, UnicodeDecodeError)
+            or (isinstance(error, OSError) and error.errno is None)
+        ):
+            text = f"{plain_name(path)}: damaged Parquet file: {error}"
+            raise ReplayFormatError(text) from error
+        raise
+
+
+def parquet_schema(path: FilePath) -> Any:
+    """Return the schema of a Parquet file.
+
+    Raises:
+        OSError: the file cannot be read.
+        PackageMissingError: pyarrow is not installed.
+        ReplayFormatError: the file is damaged.
+    """
+    parquet = need_pyarrow()
+    with parquet_errors(path), open(path, "rb") as file:
+        return parquet.read_schema(file)
+
+
+def parquet_batches(path: FilePath) -> Iterator[Any]:
+    """Yield the rows of a Parquet file in batches; errors as for :func:`parquet_schema`."""
+    parquet = need_pyarrow()
+    with parquet_errors(path), open(path, "rb") as file:
+        yield from parquet.ParquetFile(file).iter_batches(1 << 14)
 
 
 def open_bytes(path: FilePath, progress: Progress | None = None) -> IO[bytes]:

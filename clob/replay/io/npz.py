@@ -254,9 +254,12 @@ def read_npz(path: str | os.PathLike[str]) -> Recording:
         ReplayFormatError: the file is not a zip archive or is damaged; an array is missing, has
             the wrong dtype or shape, or holds a value out of range.
     """
-    arrays = read_arrays(Path(path))
     name = Path(path).stem
-    return _from_matrices(arrays, name) if "commands" in arrays else _from_records(arrays, name)
+    try:
+        arrays = read_arrays(Path(path))
+        return _from_matrices(arrays, name) if "commands" in arrays else _from_records(arrays, name)
+    except ReplayFormatError as error:
+        raise ReplayFormatError(f"{Path(path).name}: {error}") from error
 
 
 def without_gaps(records: Records) -> Records:

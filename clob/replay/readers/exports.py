@@ -19,7 +19,16 @@ from clob.events import Event, OrderAdded, OrderReduced, OrderRemoved, RemovalRe
 from clob.order import Side
 from clob.records import EVENT, LOTS_MAX, Kind
 from clob.replay.errors import ReplayFormatError
-from clob.replay.io.files import FilePath, Progress, is_parquet, lines, need_pyarrow, plain_name
+from clob.replay.io.files import (
+    FilePath,
+    Progress,
+    is_parquet,
+    lines,
+    parquet_batches,
+    parquet_errors,
+    parquet_schema,
+    plain_name,
+)
 from clob.replay.io.problems import Ignored, Policy, Problems
 from clob.replay.io.recording import Records
 from clob.replay.io.streams import Instrument, Stream
@@ -104,7 +113,7 @@ def is_export(head: bytes) -> bool:
         return False
     try:
         return bool(table_of(json.loads(head.partition(b"\n")[0])))
-    except ValueError:
+    except (ValueError, RecursionError):
         return False
 
 
@@ -114,7 +123,7 @@ def is_export(head: bytes) -> bool:
 def _detect_table(path: FilePath) -> str:
     """Return the table of a file, ``"events"`` or ``"trades"``; reject any other."""
     if is_parquet(path):
-        names: Iterable[str] = need_pyarrow().read_schema(path).names
+        names: Iterable[str] = parquet_schema(path).names
     else:
         first = next(lines(path, Ignored()), (1, b""))[1]
         names = json.loads(first) if is_export(first) else ()
@@ -136,10 +145,15 @@ def _lines(path: FilePath, problems: Problems, progress: Progress) -> Rows:
     if not is_parquet(path):
         yield from lines(path, problems, progress)
         return
-    with need_pyarrow().ParquetFile(path) as file:
-        batches = file.iter_batches(1 << 14)
-        yield from enumerate((row for batch in batches for row in batch.to_pylist()), 1)
+    yield from enumerate(_parquet_rows(path), 1)
     progress.done_bytes = progress.total_bytes
+
+
+def _parquet_rows(path: FilePath) -> Iterator[Any]:
+    for batch in parquet_batches(path):
+        with parquet_errors(path):
+            rows = batch.to_pylist()
+        yield from rows
 
 
 def _read_lines(
@@ -155,7 +169,7 @@ def _read_lines(
         try:
             row = decode(line) if isinstance(line, bytes) else msgspec.convert(line, kind)
             _check(row)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             problems.report("broken line", str(error), path, number)
             continue
         if row.timestamp < latest:

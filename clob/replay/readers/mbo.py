@@ -63,9 +63,12 @@ def read_mbo(
         OSError: the file cannot be read.
         ReplayFormatError: the array ``events`` is missing, lacks a field, or is empty.
     """
-    arrays = read_arrays(Path(path))
-    records = arrays.get("events")
-    if records is None or not set(FIELDS) <= set(records.dtype.names or ()) or not len(records):
+    try:
+        records = read_arrays(Path(path)).get("events")
+    except ReplayFormatError as error:
+        raise ReplayFormatError(f"{plain_name(path)}: {error}") from error
+    names = () if records is None or records.ndim != 1 else records.dtype.names
+    if records is None or not set(FIELDS) <= set(names or ()) or not len(records):
         raise ReplayFormatError(
             f"{plain_name(path)}: expected a non-empty array 'events' with {', '.join(FIELDS)}"
         )

@@ -22,6 +22,9 @@ from clob.replay.io.files import (
     is_parquet,
     line_blocks,
     need_pyarrow,
+    parquet_batches,
+    parquet_errors,
+    parquet_schema,
     plain_name,
 )
 from clob.replay.io.numerals import Integers
@@ -183,15 +186,15 @@ def _metadata(path: FilePath) -> dict[str, int]:
     """Read grid, lot and scale from the metadata of a Parquet file written by this package."""
     if not is_parquet(path):
         return {}
-    metadata = need_pyarrow().read_schema(path).metadata or {}
+    metadata = parquet_schema(path).metadata or {}
     texts = {name: metadata.get(name.encode(), b"") for name in ("lo", "hi", "lot_wei", "scale")}
-    return {name: int(text) for name, text in texts.items() if text.isdigit()}
+    return {name: int(text) for name, text in texts.items() if text.isdigit() and len(text) < 40}
 
 
 def _names(path: FilePath, separator: str, header: bool) -> list[str]:
     """Return the column names, which are empty without a header."""
     if is_parquet(path):
-        return list(need_pyarrow().read_schema(path).names)
+        return list(parquet_schema(path).names)
     first = next(line_blocks(path, Ignored(), None, 1 << 16), (1, b""))[1]
     cells = first.partition(b"\n")[0].decode("utf-8", "replace").strip("\ufeff\r").split(separator)
     return [cell.strip() for cell in cells] if header else [""] * len(cells)
@@ -291,16 +294,16 @@ def _text(
 
 def _parquet_text(path: FilePath) -> Iterator[tuple[int, bytes]]:
     """Yield the rows of a Parquet file as CSV; times become nanoseconds."""
-    parquet, arrow, csv = map(need_pyarrow, ("pyarrow.parquet", "pyarrow", "pyarrow.csv"))
+    arrow, csv = map(need_pyarrow, ("pyarrow", "pyarrow.csv"))
     first = 1
     options = csv.WriteOptions(include_header=False, quoting_style="none")
-    with parquet.ParquetFile(path) as file:
-        for batch in file.iter_batches(1 << 14):
+    for batch in parquet_batches(path):
+        with parquet_errors(path):
             columns = [_plain_column(arrow, column) for column in batch.columns]
             text = io.BytesIO()
             csv.write_csv(arrow.table(columns, names=batch.schema.names), text, options)
-            yield first, text.getvalue()
-            first += batch.num_rows
+        yield first, text.getvalue()
+        first += batch.num_rows
 
 
 def _plain_column(arrow: Any, column: Any) -> Any:

@@ -8,7 +8,7 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.frames import Opcode
 
 from clob_server.transport.websocket import PUSH, text_frame
-from tests.server.transport.process import problem, until
+from tests.server.transport.process import Process, problem, until
 
 SIZES = [0, 1, 125, 126, 65_535, 65_536, 200_000]
 MASKED_EMPTY = b"\x80" + bytes(4)
@@ -148,10 +148,20 @@ def test_flood_of_messages_is_handled_in_order(server, kind):
         (b"\x81\xfe" + (20_000).to_bytes(2, "big") + bytes(4) + b"x" * 20_000, 1009),
         (b"\x01" + MASKED_EMPTY + (b"\0" + MASKED_EMPTY) * 5_000, 1009),
         (b"\x81\x81" + bytes(4) + b"\xff", 1007),
+        (b"\x01\x81" + bytes(4) + b"\xe2" + b"\x80\x81" + bytes(4) + b"x", 1007),
+        (b"\x88\x83" + bytes(4) + b"\x03\xe8\xff", 1007),
         (b"\xff" * 20, 1002),
         (b"\x81\0", 1002),
     ],
-    ids=["too large", "too many parts", "no text", "garbage", "not masked"],
+    ids=[
+        "too large",
+        "too many parts",
+        "no text",
+        "no text in parts",
+        "no text in a close",
+        "garbage",
+        "not masked",
+    ],
 )
 def test_invalid_message_closes_the_connection(server, sent, code):
     with server.open() as client:
@@ -160,6 +170,20 @@ def test_invalid_message_closes_the_connection(server, sent, code):
         received = client.rest()
         assert (received[0], received[2:4]) == (0x88, code.to_bytes(2, "big"))
     assert server.line("disconnect")
+
+
+def test_text_that_is_not_utf8_leaves_no_traceback():
+    with Process() as process:
+        with process.open() as client:
+            upgraded(client, b"echo")
+            client.send(b"\x81\x81" + bytes(4) + b"\xff")
+            received = client.rest()
+            assert (received[0], received[2:4]) == (0x88, (1007).to_bytes(2, "big"))
+        process.line("disconnect")
+        process.signal()
+        process.ended()
+        assert "Traceback" not in process.errors
+        assert "UnicodeDecodeError" not in process.errors
 
 
 @pytest.mark.parametrize(
