@@ -104,7 +104,7 @@ class Service(Server):
             ExchangeDiffersError: the log was written for another environment or EIP-712 domain.
             SettingsError: the public key of tokens cannot be used.
         """
-        self._log = log = await asyncio.to_thread(SqliteLog, self.folder)
+        self._log = self.log = log = await asyncio.to_thread(SqliteLog, self.folder)
         self.chain.start()  # starts while the log is read
         self.ids: Ids = Ids(secret(self.folder, IDS))
         self.history: History = History(log, self.folder, self.settings, self.ids, self.metrics)

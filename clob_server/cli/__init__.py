@@ -11,7 +11,7 @@ from typing import Final, TypeAlias
 import clob
 from clob import ClobError
 from clob_server.auth.api_keys import IDS, secret
-from clob_server.cli import deploy, keys, repair, wallets
+from clob_server.cli import backup, deploy, keys, repair, wallets
 from clob_server.cli.exit_codes import DONE, FAILED, UNUSABLE, complain
 from clob_server.cli.export import FORMATS, drop, droppable, export_journal, export_tables
 from clob_server.cli.options import add_options
@@ -69,6 +69,7 @@ def parser() -> argparse.ArgumentParser:
     keys.add_commands(commands)
     wallets.add_commands(commands)
     deploy.add_commands(commands)
+    backup.add_commands(commands)
     verifying = commands.add_parser(
         "verify",
         help="replay a log and compare every hash in it",
@@ -100,11 +101,6 @@ def parser() -> argparse.ArgumentParser:
         each.add_argument(
             "folder", metavar="FOLDER", help="the data folder; no server may be using it"
         )
-        each.add_argument(
-            "--accept-tail",
-            action="store_true",
-            help="accept the current end of the log and remove later snapshots",
-        )
     return described
 
 
@@ -116,7 +112,7 @@ def on_log(work: Callable[[SqliteLog, argparse.Namespace], int]) -> Act:
         if not (folder / DATABASE).is_file():
             return complain(f"no log found in {folder}", UNUSABLE)
         try:
-            with closing(SqliteLog(folder, accept_tail=arguments.accept_tail)) as log:
+            with closing(SqliteLog(folder)) as log:
                 return work(log, arguments)
         except LogDamagedError as error:
             return complain(f"{error.code}: {error}", FAILED)

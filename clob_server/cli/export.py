@@ -215,9 +215,8 @@ def rows_of(log: SqliteLog, folder: Path, ids: Ids) -> Iterator[tuple[str, Wire]
     """Replay a log and yield rows with the names of their tables."""
     origin = log.origin.seq
     start = start_snapshot(Folder(folder), origin, origin)
-    state = ServerState() if start is None else ServerState.restore(start.state)
+    seq, state = (0, ServerState()) if start is None else (start[0].seq, start[1])
     rows = HistoryRows(state)
-    seq = 0 if start is None else start.seq
     for frame in log.read(seq):
         for command in commands_of(frame):
             seq += 1

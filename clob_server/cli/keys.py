@@ -181,11 +181,16 @@ def call_server(
     arguments: Arguments, environ: Environ, method: str, path: str, body: object = None
 ) -> Any:
     """Call the running server with ``CLOB_TOKEN`` or a token from its data folder."""
+    return remote.call(arguments.url, admin_token(arguments, environ), method, path, body)
+
+
+def admin_token(arguments: Arguments, environ: Environ) -> str:
+    """Return ``CLOB_TOKEN``, or a token for one request made with the secret of a data folder."""
     token = environ.get("CLOB_TOKEN")
-    if not token:
-        key = token_secret(folder_of(arguments, environ), environ)
-        token = mint(key, "clob-server", ADMIN, wall_clock_ms() // 1000, BRIEFLY_S)
-    return remote.call(arguments.url, token, method, path, body)
+    if token:
+        return token
+    key = token_secret(folder_of(arguments, environ), environ)
+    return mint(key, "clob-server", ADMIN, wall_clock_ms() // 1000, BRIEFLY_S)
 
 
 def token_secret(folder: Path, environ: Environ) -> bytes:

@@ -21,6 +21,8 @@ from clob_server.log import SqliteLog
 
 TIMEOUT_S: Final = 10.0
 """Timeout of a request."""
+RESPONSE_BYTES_MAX: Final = 1 << 28
+"""Largest response that is read, bytes."""
 
 _CONNECTIONS: Final = {"http": HTTPConnection, "https": HTTPSConnection}
 
@@ -35,6 +37,14 @@ def call(url: str, token: str, method: str, path: str, body: object = None) -> A
     Raises:
         RemoteError: the server cannot be reached, or rejected the request.
     """
+    try:
+        return msgspec.json.decode(fetch(url, token, method, path, body))
+    except ValueError as error:
+        raise no_response(url, error) from None
+
+
+def fetch(url: str, token: str, method: str, path: str, body: object = None) -> bytes:
+    """Send a request like :func:`call`; return the bytes of the response."""
     parts = urlsplit(url)
     kind = _CONNECTIONS.get(parts.scheme)
     if kind is None or not parts.hostname:
@@ -47,13 +57,21 @@ def call(url: str, token: str, method: str, path: str, body: object = None) -> A
         with closing(kind(parts.hostname, parts.port, timeout=TIMEOUT_S)) as connection:
             connection.request(method, path, content, headers)
             response = connection.getresponse()
-            status, result = response.status, msgspec.json.decode(response.read())
+            status, data = response.status, bytes(response.read(RESPONSE_BYTES_MAX + 1))
+        if len(data) > RESPONSE_BYTES_MAX:
+            raise ValueError(f"more than {RESPONSE_BYTES_MAX} bytes")
+        problem = {} if status == 200 else msgspec.json.decode(data)
     except (OSError, ValueError, HTTPException) as error:
-        raise RemoteError(f"no valid response from {url}: {error!r}") from None
+        raise no_response(url, error) from None
     if status != 200:
-        problem = result if isinstance(result, dict) else {}
+        problem = problem if isinstance(problem, dict) else {}
         raise RemoteError(f"{problem.get('code', status)}: {problem.get('detail', 'rejected')}")
-    return result
+    return data
+
+
+def no_response(url: str, error: Exception) -> RemoteError:
+    """Return the error of a server without a valid response."""
+    return RemoteError(f"no valid response from {url}: {error!r}")
 
 
 def add_command(folder: Path, make: Callable[[int], ServerCommand]) -> None:

@@ -266,6 +266,22 @@ class DescribeExchange(ServerBase, frozen=True, kw_only=True):
     exchange: ExchangeSettings
 
 
+class RecordRestore(ServerBase, frozen=True, kw_only=True):
+    """Record that the log was restored from a backup that ends before this command.
+
+    The commands of the replaced log from this number on are lost. Numbers of orders and trades go
+    on after a gap, so that no id is used twice, and feeds start a new epoch.
+    """
+
+    KIND: ClassVar[int] = 150
+    replaced_seq: int | None
+    """Last command of the replaced log; None if it is unknown."""
+    replaced_hash: bytes = b""
+    """Chain hash there; empty if it is unknown."""
+    note: str = ""
+    """Text of the operator."""
+
+
 ServerCommand: TypeAlias = (
     OrderCharge
     | AddKey
@@ -282,6 +298,7 @@ ServerCommand: TypeAlias = (
     | EndTrades
     | FollowChain
     | DescribeExchange
+    | RecordRestore
 )
 """A server command."""
 

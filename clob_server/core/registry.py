@@ -163,6 +163,7 @@ class _Kept(msgspec.Struct, frozen=True, array_like=True):
     conditions: list[tuple[str, commands.Condition]]
     settling: LedgerSnapshot
     exchange: commands.ExchangeSettings | None = None
+    epoch: int = 0
 
 
 class Registry:
@@ -182,6 +183,8 @@ class Registry:
         """The settings that the log depends on; None in a log that no server has started on."""
         self.now_ms: int = 0
         """Time of the latest command, Unix milliseconds."""
+        self.epoch: int = 0
+        """How often the log was restored from a backup."""
         self._delegate_nonces: dict[str, int] = {}
         self._handlers = {
             commands.AddKey: self._add_key,
@@ -200,6 +203,7 @@ class Registry:
             commands.EndTrades: lambda command: self.settling.end(command),
             commands.FollowChain: lambda command: self.settling.follow(command),
             commands.DescribeExchange: self._describe_exchange,
+            commands.RecordRestore: self._record_restore,
         }
 
     def apply(self, command: commands.ServerCommand) -> None:
@@ -275,6 +279,9 @@ class Registry:
     def _set_budgets(self, command: commands.SetBudgets) -> None:
         self.budgets = command.budgets
 
+    def _record_restore(self, _: commands.RecordRestore) -> None:
+        self.epoch += 1
+
     # ----- snapshots ---------------------------------------------------------------------------
 
     def snapshot(self) -> bytes:
@@ -291,6 +298,7 @@ class Registry:
             conditions=sorted(self.conditions.items(), key=itemgetter(0)),
             settling=self.settling.snapshot(),
             exchange=self.exchange,
+            epoch=self.epoch,
         )
         return msgspec.msgpack.encode(kept)
 
@@ -313,6 +321,7 @@ class Registry:
         made.conditions = dict(kept.conditions)
         made.settling = SettlementLedger(kept.settling)
         made.exchange = kept.exchange
+        made.epoch = kept.epoch
         return made
 
 

@@ -14,7 +14,7 @@ from contextlib import suppress
 from functools import partial
 from itertools import islice
 from queue import SimpleQueue
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, TypeVar
 
 import msgspec
 from msgspec.structs import replace
@@ -52,6 +52,8 @@ EXPIRY_INTERVAL_S: Final = 0.25
 """Seconds between two looks for expired orders."""
 RETRY_S: Final = 0.05
 """Seconds until a command of the server itself is tried again."""
+
+_T = TypeVar("_T")
 
 
 # ----- the log thread ------------------------------------------------------------------------
@@ -391,6 +393,17 @@ class Sequencer:
         """Run ``work`` on the log thread between two batches, if it runs; errors are ignored."""
         if self._thread is not None:
             self._thread.enqueue(work)
+
+    async def read_log(self, work: Callable[[], _T]) -> _T:
+        """Return the result of ``work``, which reads the log on its thread between two batches.
+
+        Raises:
+            SequencerStoppedError: the server is shutting down.
+        """
+        if self._thread is None:
+            raise SequencerStoppedError("the server is shutting down")
+        result: _T = await self._thread.run(work)
+        return result
 
     # ----- a batch ---------------------------------------------------------------------------
 

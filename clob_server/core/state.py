@@ -34,12 +34,22 @@ from clob import (
 from clob.commands import Single
 from clob.errors import InvalidSnapshotError
 from clob.journal import Outcome
-from clob_server.core.commands import SERVER, AnyCommand, OrderCharge, SignatureRecord
+from clob_server.core.commands import (
+    SERVER,
+    AnyCommand,
+    OrderCharge,
+    RecordRestore,
+    SignatureRecord,
+)
 from clob_server.core.fills import FillBuilder
 from clob_server.core.registry import Registry
 
 CHARGE_MS: Final = 60_000
 """How long a created order counts against the budget of its payer."""
+
+RESTORE_GAP: Final = 1_000_000_000
+"""Numbers of orders and trades that a restored log skips, since the replaced log may have used
+them; trades settle under their number."""
 
 _VERSION: Final = 2
 _CHANGES_MARKET: Final = frozenset({AddMarket, SetMarket, SetMode})
@@ -142,6 +152,8 @@ class ServerState:
         outcome: Outcome = ()
         if kind is OrderCharge:
             self._charge(command)  # type: ignore[arg-type]
+        elif kind is RecordRestore:
+            self._restart(command)  # type: ignore[arg-type]
         elif kind in SERVER:
             self.registry.apply(command)  # type: ignore[arg-type]
         elif kind is Batch and type(command.commands) is tuple:  # type: ignore[union-attr]
@@ -252,6 +264,13 @@ class ServerState:
         self.charges = deque(each for each in self.charges if each.now_ms <= now_ms)
         for market, changed_ms in self.changed_ms.items():
             self.changed_ms[market] = min(changed_ms, now_ms)
+
+    def _restart(self, command: RecordRestore) -> None:
+        """Use no number of the replaced log again, and mark every market as changed."""
+        self.registry.apply(command)
+        self.num_orders += RESTORE_GAP
+        self.num_trades += RESTORE_GAP
+        self.changed_ms.update(dict.fromkeys(self.markets, command.now_ms))
 
     # ----- snapshots ---------------------------------------------------------------------------
 

@@ -252,6 +252,8 @@ class Subscribed(Message, frozen=True, kw_only=True, tag="subscribed", gc=False)
     """Time of the message, Unix milliseconds."""
     resumed: bool
     """True if the events after the requested number follow instead of a snapshot."""
+    epoch: int
+    """Numbering that ``seq`` belongs to; rises when the exchange is restored from a backup."""
     id: Id | UnsetType = UNSET
     """Id of the request."""
 

@@ -57,6 +57,8 @@ class Resume(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     seq: int
     """Number of the last event received."""
+    epoch: int = 0
+    """``epoch`` of the ``subscribed`` message that the number followed."""
 
 
 class Subscribe(ClientRequest, frozen=True, kw_only=True, rename="camel", tag="subscribe"):
@@ -249,7 +251,9 @@ class FeedSession:
             return
         subscriber.replace(name, subscription)
         stream = channels.streams.stream(market)
-        resumed = subscription.follow(stream, request.resume.seq if request.resume else None)
+        resume, epoch = request.resume, channels.state.registry.epoch
+        is_known = resume is not None and resume.epoch == epoch
+        resumed = subscription.follow(stream, resume.seq if resume and is_known else None)
         self._confirm(request, market, token, stream.seq, resumed=resumed)
         subscriber.catch_up()
 
@@ -302,6 +306,7 @@ class FeedSession:
                     seq=seq,
                     timestamp=self._clock_ms(),
                     resumed=resumed,
+                    epoch=self._channels.state.registry.epoch,
                     id=or_unset(request.id),
                 )
             )

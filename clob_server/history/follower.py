@@ -23,7 +23,7 @@ from typing import Final
 import apsw
 
 from clob import ClobError
-from clob.errors import FrameTruncatedError, ReplayDiffersError
+from clob.errors import FrameTruncatedError, InvalidSnapshotError, ReplayDiffersError
 from clob.journal import ZERO_HASH, Frame, event_hash, read_frames
 from clob_server.core.commands import ENGINE, EndTrades
 from clob_server.core.recovery import commands_of
@@ -33,9 +33,9 @@ from clob_server.history.store import Applied, ForeignHistoryError, HistoryStore
 from clob_server.history.supervisor import NUMBER, READ_BYTES
 from clob_server.log import Folder, Log, LogDamagedError, Snapshot, Tail
 from clob_server.log.files import (
-    decode_snapshot,
     keep_snapshot,
     newest_seq,
+    read_snapshot,
     snapshot_names,
     snapshot_seq,
 )
@@ -59,7 +59,7 @@ class Replica:
         snapshot_commands: commands between snapshots; 0 for no snapshots.
 
     Raises:
-        LogDamagedError: a snapshot is damaged, or missing although the log's beginning was dropped.
+        LogDamagedError: the log's beginning was dropped and no usable snapshot covers it.
         ForeignHistoryError: the history belongs to another log.
     """
 
@@ -78,14 +78,15 @@ class Replica:
         self._snapshot_seq = newest_seq(self._files)
         self._ends_at_tail = ends_at(store.applied, tail)
         start = start_snapshot(self._files, store.applied.seq, origin)
-        self._state = ServerState() if start is None else ServerState.restore(start.state)
+        self._state = ServerState() if start is None else start[1]
         self._rows = HistoryRows(self._state)
         self.at: Applied = Applied()
         """Position: the last command applied."""
         if start is not None:
-            self.at = Applied(start.seq, start.chain_hash, start.event_hash)
-            if start.seq == store.applied.seq:
-                self._check_same_log(start.seq - 1)
+            seq = start[0].seq
+            self.at = Applied(seq, start[0].chain_hash, start[0].event_hash)
+            if seq == store.applied.seq:
+                self._check_same_log(seq - 1)
 
     @property
     def written(self) -> int:
@@ -154,26 +155,30 @@ def ends_at(applied: Applied, tail: Tail) -> bool:
     return (applied.seq, applied.chain_hash) == (tail.seq, tail.chain_hash)
 
 
-def start_snapshot(files: Folder, written: int, origin: int) -> Snapshot | None:
-    """Return the newest snapshot that is not beyond history; None to start from the beginning.
+def start_snapshot(files: Folder, written: int, origin: int) -> tuple[Snapshot, ServerState] | None:
+    """Return the newest usable snapshot that is not beyond history; None to start from the start.
 
-    If the commands up to ``origin`` were dropped and every snapshot is beyond history, return the
-    oldest one; history then lacks the commands between.
+    If the commands up to ``origin`` were dropped and every usable snapshot is beyond history,
+    return the oldest one; history then lacks the commands between.
 
     Raises:
-        LogDamagedError: the snapshot is damaged, or missing although the beginning was dropped.
+        LogDamagedError: the beginning was dropped and there is no usable snapshot.
     """
     names = [name for name in snapshot_names(files) if (snapshot_seq(name) or 0) >= origin]
     covered = [name for name in names if (snapshot_seq(name) or 0) <= written]
-    if not covered and not origin:
-        return None
-    if not names:
+    later = names[len(covered) :] if origin else []
+    for name in (*reversed(covered), *later):
+        snapshot = read_snapshot(files, name)
+        try:
+            if not isinstance(snapshot, str):
+                return snapshot, ServerState.restore(snapshot.state)
+            problem = snapshot
+        except InvalidSnapshotError as error:
+            problem = str(error)
+        _LOG.warning("history passes over %s: %s", name, problem)
+    if origin:
         raise LogDamagedError(f"commands up to {origin} were dropped and there is no snapshot")
-    name = covered[-1] if covered else names[0]
-    snapshot = decode_snapshot(files.read(name) or b"")
-    if isinstance(snapshot, str):
-        raise LogDamagedError(f"{name}: {snapshot}")
-    return snapshot
+    return None
 
 
 def open_store(folder: Path, days: int, tail: Tail) -> HistoryStore:

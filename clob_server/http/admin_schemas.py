@@ -272,6 +272,30 @@ class ClockRequest(AdminBody, frozen=True, kw_only=True):
     """``true``: the wall clock is right now."""
 
 
+class PositionBody(Wire, frozen=True, kw_only=True):
+    """A position in the log."""
+
+    seq: int
+    """Number of a command, the last of its frame; 0 before the first."""
+    chain_hash: str
+    """Chain hash of that frame, 64 hex digits."""
+
+
+class BackupBody(Wire, frozen=True, kw_only=True):
+    """Extent of the log, for a backup."""
+
+    origin: PositionBody
+    """End of the commands that were dropped from the log."""
+    tail: PositionBody
+    """End of the log."""
+    snapshot_seq: int
+    """Command of the snapshot that covers the dropped commands; 0 if none were dropped."""
+    snapshot_bytes: int
+    """Size of that snapshot, in bytes."""
+    ids_key: str
+    """Key that generates the ids of orders and trades, 64 hex digits."""
+
+
 def read_body(call: ApiRequest, kind: type[_Kind]) -> _Kind:
     """Read the body of a request.
 

@@ -18,6 +18,7 @@ from clob_server.feed import Feed
 from clob_server.history.history import History
 from clob_server.http.book_cache import BookCache
 from clob_server.http.pagination import RestingIds
+from clob_server.log import SqliteLog
 from clob_server.orders.batch import OrderBatches
 from clob_server.orders.cancel import OrderCancels
 from clob_server.orders.lookup import OrderLookup
@@ -52,6 +53,8 @@ class Server:
     admin_lock: asyncio.Lock
     """Held during an operator's change, so that each change sees the result of the one before."""
 
+    log: SqliteLog
+    """Used on the thread of the sequencer only."""
     state: ServerState
     sequencer: Sequencer
     ids: Ids

@@ -144,13 +144,24 @@ class Log(ABC):
             raise ValueError(f"no frame ends with command {snapshot.seq} and that chain hash")
         self._keep(snapshot)
 
-    @abstractmethod
     def get_snapshot(self) -> Snapshot | None:
         """Return the newest snapshot, checked; None if there are none.
 
         Raises:
             LogDamagedError: it is damaged.
         """
+        for name, found in self.snapshots():
+            if isinstance(found, str):
+                raise LogDamagedError(f"{name}: {found}")
+            return found
+        return None
+
+    @abstractmethod
+    def snapshots(self) -> Iterator[tuple[str, Snapshot | str]]:
+        """Yield the names of the snapshots, newest first, each with its content or its damage."""
+
+    def set_aside(self, name: str) -> None:  # noqa: B027 - nothing to do by default
+        """Rename a snapshot that cannot be used, so that it does not count as a kept one."""
 
     def drop(self, up_to: int) -> int:
         """Delete the frames that end with or before command ``up_to``.
@@ -219,9 +230,10 @@ class MemoryLog(Log):
         self._ends: list[int] = []
         self._snapshot: Snapshot | None = None
 
-    def get_snapshot(self) -> Snapshot | None:
-        """Return the newest snapshot; None if there are none."""
-        return self._snapshot
+    def snapshots(self) -> Iterator[tuple[str, Snapshot | str]]:
+        """Yield the newest snapshot, the only one kept."""
+        if self._snapshot is not None:
+            yield "the snapshot", self._snapshot
 
     def _store(self, frame: bytes, first: int, tail: Tail) -> None:
         self._frames.append(frame)

@@ -21,6 +21,8 @@ from clob_server.log.base import Snapshot, Tail
 
 NEW_SUFFIX: Final = ".new"
 """Suffix of a file that is still being written."""
+DAMAGED_SUFFIX: Final = ".damaged"
+"""Suffix of a snapshot that could not be used."""
 
 
 def make_folder(path: Path) -> None:
@@ -101,6 +103,13 @@ class Folder:
         """Remove a file, durably."""
         self._close(name)
         (self._path / name).unlink(missing_ok=True)
+        sync_folder(self._path)
+
+    def rename(self, name: str, to: str) -> None:
+        """Rename a file, durably, replacing an existing one; nothing happens if there is none."""
+        self._close(name)
+        with contextlib.suppress(FileNotFoundError):
+            os.replace(self._path / name, self._path / to)
         sync_folder(self._path)
 
     def names(self) -> list[str]:
@@ -184,6 +193,15 @@ def decode_snapshot(data: bytes) -> Snapshot | str:
     if len(state) != length:
         return f"the state has {len(state)} bytes, the header says {length}"
     return Snapshot(seq=seq, chain_hash=chain_hash, event_hash=event_hash, state=state)
+
+
+def read_snapshot(files: Folder, name: str) -> Snapshot | str:
+    """Return the snapshot of a file, or a description of its damage."""
+    data = files.read(name)
+    found = "missing" if data is None else decode_snapshot(data)
+    if not isinstance(found, str) and snapshot_name(found.seq) != name:
+        return f"it is of command {found.seq}"
+    return found
 
 
 def snapshot_names(files: Folder) -> list[str]:

@@ -10,7 +10,7 @@ each shown to be necessary by a test:
 4. After a failed commit the log accepts no more frames.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
@@ -39,6 +39,9 @@ DATABASE: Final = "log.db"
 CHECKPOINT_PAGES: Final = 250
 """Pages in the write-ahead log above which :meth:`SqliteLog.tidy` runs a checkpoint."""
 
+_CURE: Final = (
+    "`clob-server restore` installs a backup or, with --accept-tail, this log up to its present end"
+)
 _WRONG_BYTES: Final = (apsw.SQLITE_IOERR_SHORT_READ, apsw.SQLITE_IOERR_CORRUPTFS)
 
 _VERSION: Final = 2
@@ -166,18 +169,20 @@ class SqliteLog(Log):
             if name > files.snapshot_name(self.tail.seq):
                 if not accept_tail:
                     raise self._damaged(
-                        f"it ends with command {self.tail.seq}, but there is {name}"
+                        f"it ends with command {self.tail.seq}, but there is {name}; {_CURE}"
                     )
                 self._files.remove(name)
 
     def _check_tip(self, tip: Tail | None, found: bool) -> None:
         """Raise if the log ends before the tip."""
         if tip is None and self.tail.seq:
-            raise self._damaged("the tip file, the record of its end, is missing or damaged")
+            raise self._damaged(
+                f"the tip file, the record of its end, is missing or damaged; {_CURE}"
+            )
         if tip is not None and not found:
             raise self._damaged(
                 f"it ends with command {self.tail.seq}, but the tip file records a frame up to "
-                f"command {tip.seq} with chain hash {tip.chain_hash.hex()}"
+                f"command {tip.seq} with chain hash {tip.chain_hash.hex()}; {_CURE}"
             )
 
     def _damaged(self, problem: str) -> LogDamagedError:
@@ -190,6 +195,35 @@ class SqliteLog(Log):
         with self._commit(f"commands {first} to {tail.seq}"):
             self._db.execute(_INSERT, (first, frame))
             self._files.overwrite(files.TIP, files.encode_tip(tail))
+
+    def begin(self, origin: Tail) -> None:
+        """Let an empty log begin after the dropped frames of the log that it will copy."""
+        assert not self.tail.seq, "the log is not empty"
+        with self._commit(f"beginning after command {origin.seq}"):
+            self._db.execute(
+                "UPDATE origin SET seq=?, chain_hash=?", (origin.seq, origin.chain_hash)
+            )
+            self._files.overwrite(files.TIP, files.encode_tip(origin))
+        self.origin = self.tail = origin
+
+    def extend(self, frames: Sequence[bytes]) -> None:
+        """Append frames of another log as they are, in one commit.
+
+        Raises:
+            FrameError: the frames are damaged, or do not continue this log.
+            LogFailedError: the commit failed; the log accepts no more frames.
+        """
+        checked = list(read_frames(frames, self.tail.chain_hash, self.tail.seq + 1))
+        if not checked:
+            return
+        rows = [(each.first_seq, frame) for each, frame in zip(checked, frames, strict=True)]
+        last = checked[-1]
+        tail = Tail(last.first_seq + last.count - 1, last.chain_hash)
+        with self._commit(f"commands {self.tail.seq + 1} to {tail.seq}"):
+            with self._db:
+                self._db.executemany(_INSERT, rows)
+            self._files.overwrite(files.TIP, files.encode_tip(tail))
+        self.tail = tail
 
     @contextmanager
     def _commit(self, action: str) -> Iterator[None]:
@@ -311,18 +345,18 @@ class SqliteLog(Log):
     def _keep(self, snapshot: Snapshot) -> None:
         files.keep_snapshot(self._files, snapshot)
 
-    def get_snapshot(self) -> Snapshot | None:
-        """Return the newest snapshot, checked; None if there are none."""
+    def snapshots(self) -> Iterator[tuple[str, Snapshot | str]]:
+        """Yield the names of the snapshots, newest first, each with its content or its damage."""
         self._check_readable()
         for name in reversed(files.snapshot_names(self._files)):
-            data = self._files.read(name)
-            snapshot = "missing" if data is None else files.decode_snapshot(data)
-            if isinstance(snapshot, str):
-                raise self._damaged(f"{name}: {snapshot}")
-            if files.snapshot_name(snapshot.seq) != name or not self._has(snapshot):
-                raise self._damaged(f"{name}: no frame of this log ends there")
-            return snapshot
-        return None
+            found = files.read_snapshot(self._files, name)
+            if not isinstance(found, str) and not self._has(found):
+                found = "no frame of this log ends there"
+            yield name, found
+
+    def set_aside(self, name: str) -> None:
+        """Rename a snapshot that cannot be used, so that it does not count as a kept one."""
+        self._files.rename(name, f"{name}{files.DAMAGED_SUFFIX}")
 
     def _delete(self, last: Tail) -> int:
         origin = last.seq, last.chain_hash

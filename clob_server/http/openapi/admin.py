@@ -6,6 +6,7 @@ from clob_server.api.schemas import OperationBody, OrderBody, SettlementBody
 from clob_server.chain.messages import OperationView
 from clob_server.http.admin_schemas import (
     AdminMarketBody,
+    BackupBody,
     ChainBody,
     ClockBody,
     ClockRequest,
@@ -19,7 +20,15 @@ from clob_server.http.admin_schemas import (
     NewKeyBody,
     OutcomeRequest,
 )
-from clob_server.http.openapi.common import COMMAND, CURSOR, PAGED, FieldDoc, RouteDoc, page_size
+from clob_server.http.openapi.common import (
+    COMMAND,
+    CURSOR,
+    MILLISECONDS,
+    PAGED,
+    FieldDoc,
+    RouteDoc,
+    page_size,
+)
 
 TAG: Final = "Operators"
 ENDING: Final = ("UNKNOWN_KEY", "KEY_INACTIVE", "RECOVERING", *COMMAND)
@@ -140,6 +149,32 @@ DESCRIBED: Final = {
     ),
     "admin_retry_operation": RouteDoc(
         TAG, "Retry a stuck operation", OperationBody, codes=(*CHAIN, "UNKNOWN_OPERATION")
+    ),
+    "admin_backup": RouteDoc(
+        TAG,
+        "Get the extent of the log",
+        BackupBody,
+        "For `clob-server backup --url`, like the next two routes.",
+        codes=("ENGINE_STOPPED", "OUTCOME_UNKNOWN"),
+    ),
+    "admin_backup_frames": RouteDoc(
+        TAG,
+        "Get stored frames of the log",
+        "application/msgpack",
+        "A MessagePack array of byte strings, about 1 MiB; empty at the end of the log.",
+        query=(FieldDoc("after", MILLISECONDS, "Last command already read; default 0."),),
+        codes=("INVALID_FIELD", "ENGINE_STOPPED", "OUTCOME_UNKNOWN"),
+    ),
+    "admin_backup_snapshot": RouteDoc(
+        TAG,
+        "Get a part of a snapshot",
+        "application/octet-stream",
+        "At most 1 MiB; empty at the end of the snapshot.",
+        query=(
+            FieldDoc("seq", MILLISECONDS, "Command of the snapshot."),
+            FieldDoc("offset", MILLISECONDS, "First byte; default 0."),
+        ),
+        codes=("NOT_FOUND", "INVALID_FIELD"),
     ),
     "admin_get_limits": RouteDoc(TAG, "Get limits and budgets", LimitsBody),
     "admin_set_limits": RouteDoc(

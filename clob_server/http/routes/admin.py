@@ -27,7 +27,7 @@ from clob_server.http.admin_schemas import (
     limits_body,
     read_body,
 )
-from clob_server.http.routes import admin_chain, admin_markets
+from clob_server.http.routes import admin_backup, admin_chain, admin_markets
 from clob_server.http.routes.admin_chain import NO_STORE
 from clob_server.http.server import Request, Route, Server
 
@@ -171,6 +171,7 @@ ROUTES: Final = (
     Route("admin_delete_key", "DELETE", _KEY, deactivate_key),
     *admin_markets.ROUTES,
     *admin_chain.ROUTES,
+    *admin_backup.ROUTES,
     Route("admin_get_limits", "GET", "/api/admin/limits", get_limits),
     Route("admin_set_limits", "PUT", "/api/admin/limits", set_limits, reads_body=True),
     Route("admin_engine", "GET", "/api/admin/engine", engine_numbers),

@@ -42,7 +42,8 @@ def orderbook(call: Request) -> Reply:
     """Return an order book, or 304 if the client has the current one."""
     server = call.server
     book = server.books.book(call.params["marketId"], token_of(call))
-    etag = b'"%d"' % book.seq
+    epoch = server.state.registry.epoch
+    etag = b'"%d-%d"' % (epoch, book.seq) if epoch else b'"%d"' % book.seq
     if call.headers.get(b"if-none-match") == etag:
         return Reply(status=304, headers=((b"etag", etag),))
     return Reply(book.body, headers=((b"etag", etag), (b"cache-control", b"no-cache")))

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import re
 import shutil
 
 import msgspec
@@ -9,7 +10,7 @@ import pytest
 
 from clob import Expire, Matcher, RejectedError
 from clob.codec import encode as encode_event
-from clob.errors import InvalidBytesError, InvalidSnapshotError
+from clob.errors import InvalidBytesError
 from clob.events import OrderRemoved, RemovalReason
 from clob.journal import ZERO_HASH, encode_frame, event_hash, frame_hash, verify
 from clob.order import Side
@@ -220,21 +221,86 @@ def test_log_without_an_event_hash_is_rejected(log):
         recover(log)
 
 
-def test_snapshot_with_another_event_hash_is_rejected(log):
+def test_snapshot_with_another_event_hash_is_passed_over(log, caplog):
     recorder = write_log(log, STORY[:8])
     take_snapshot(log, recorder.exchange, b"\1" * 32)
     live(log, recorder, STORY[8:])
+    assert_recovers(log, recorder, len(STORY))
     expected = "event hash before command 9: expected 0101.*; the frame has "
-    with pytest.raises(LogDamagedError, match=expected):
-        recover(log)
+    assert re.match(expected, caplog.records[-1].reason)
 
 
-def test_undecodable_snapshot_is_rejected(log):
+def test_undecodable_snapshot_is_passed_over(log, caplog):
     recorder = write_log(log, STORY[:8])
     take_snapshot(log, recorder.exchange, recorder.event_hash)
     log.put_snapshot(msgspec.structs.replace(log.get_snapshot(), state=b"no state"))
-    with pytest.raises(InvalidSnapshotError):
-        recover(log)
+    assert_recovers(log, recorder, 8)
+    assert caplog.records[-1].message == "a snapshot is passed over"
+
+
+def with_two_snapshots(folder):
+    """Write a log with snapshots after commands 8 and 12, and 16 commands."""
+    with contextlib.closing(SqliteLog(folder)) as log:
+        recorder = write_log(log, STORY[:8])
+        take_snapshot(log, recorder.exchange, recorder.event_hash)
+        live(log, recorder, STORY[8:12])
+        take_snapshot(log, recorder.exchange, recorder.event_hash)
+        live(log, recorder, STORY[12:16])
+    return recorder, sorted(folder.glob("snapshot-*"), reverse=True)
+
+
+def damage(path, how):
+    """Damage a file."""
+    data = bytearray(path.read_bytes())
+    if how == "truncated":
+        del data[len(data) // 2 :]
+    elif how == "empty":
+        data.clear()
+    else:
+        data[how] ^= 1
+    path.write_bytes(data)
+
+
+@pytest.mark.parametrize("how", ["truncated", "empty", 0, 8, 20, 50, 88, 95, -1])
+def test_damaged_snapshot_is_passed_over_for_the_one_before(tmp_path, how, caplog):
+    recorder, (newest, older) = with_two_snapshots(tmp_path)
+    damage(newest, how)
+    with contextlib.closing(SqliteLog(tmp_path)) as log:
+        assert_recovers(log, recorder, 8)
+        (warning,) = caplog.records
+        assert (warning.levelname, warning.snapshot) == ("WARNING", newest.name)
+        assert not newest.exists()
+        assert newest.with_name(f"{newest.name}.damaged").exists()
+        take_snapshot(log, recorder.exchange, recorder.event_hash)
+        assert older.exists()  # it is one of the two kept ones
+        assert_recovers(log, recorder, 0)
+    assert len(caplog.records) == 1
+
+
+def test_log_is_replayed_from_its_beginning_if_every_snapshot_is_damaged(tmp_path, caplog):
+    recorder, snapshots = with_two_snapshots(tmp_path)
+    for path in snapshots:
+        damage(path, -1)
+    with contextlib.closing(SqliteLog(tmp_path)) as log:
+        assert_recovers(log, recorder, 16)
+    assert [each.reason for each in caplog.records] == ["wrong hash", "wrong hash"]
+
+
+@pytest.mark.parametrize("kept", [0, 1])
+def test_damaged_snapshot_of_a_log_without_its_beginning(tmp_path, kept):
+    recorder, snapshots = with_two_snapshots(tmp_path)
+    with contextlib.closing(SqliteLog(tmp_path)) as log:
+        log.drop(8)
+    for path in snapshots[: 2 - kept]:
+        damage(path, -1)
+    with contextlib.closing(SqliteLog(tmp_path)) as log:
+        if kept:
+            assert_recovers(log, recorder, 8)
+            return
+        expected = "commands up to 8 were dropped and no usable snapshot covers them .*wrong hash"
+        with pytest.raises(LogDamagedError, match=expected):
+            recover(log)
+    assert all(path.exists() for path in snapshots)  # a log that is rejected stays as it was
 
 
 @pytest.mark.parametrize("where", [0, 1, 2])
@@ -308,17 +374,17 @@ def test_snapshot_newer_than_the_log_is_discarded_with_accept_tail(restored):
     assert hashed == expected.event_hash
 
 
-def test_snapshot_of_another_log_is_rejected(tmp_path):
+def test_snapshot_of_another_log_is_passed_over(tmp_path):
     folder, other = tmp_path / "log", tmp_path / "other"
-    with_a_snapshot_at_its_end(folder, STORY[:8])
+    recorder = with_a_snapshot_at_its_end(folder, STORY[:8])
     with_a_snapshot_at_its_end(other, STORY[8:16])
     (name,) = (path.name for path in folder.glob("snapshot-*"))
     shutil.copy(other / name, folder / name)
-    with pytest.raises(LogDamagedError):
-        opened_and_recovered(folder)
+    with contextlib.closing(SqliteLog(folder)) as log:
+        assert_recovers(log, recorder, 8)
 
 
-def test_snapshot_inside_a_frame_is_rejected():
+def test_snapshot_inside_a_frame_is_passed_over(caplog):
     class Loose(MemoryLog):
         """A log that stores any snapshot."""
 
@@ -326,7 +392,7 @@ def test_snapshot_inside_a_frame_is_rejected():
             self._snapshot = snapshot
 
     log = Loose()
-    write_log(log, STORY[:8])
+    whole = write_log(log, STORY[:8])
     recorder = Recorder()
     recorder.apply_all(STORY[:6])
     log.put_snapshot(
@@ -337,5 +403,5 @@ def test_snapshot_inside_a_frame_is_rejected():
             state=recorder.exchange.snapshot(),
         )
     )
-    with pytest.raises(LogDamagedError, match="command 7 is within the frame from 5"):
-        recover(log)
+    assert_recovers(log, whole, 8)
+    assert caplog.records[-1].reason == "command 7 is within the frame from 5"

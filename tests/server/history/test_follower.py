@@ -77,6 +77,17 @@ def test_recovery_from_a_follower_snapshot_equals_full_replay(folder):
         assert (again.snapshot(), same) == (plain.snapshot(), hashed)
 
 
+def test_damaged_snapshots_are_passed_over(log_and_rows, folder):
+    follow_log(folder, stop=500, snapshot_commands=40)
+    newest, older = sorted(folder.glob("snapshot-*"), reverse=True)
+    for path in (newest, older):
+        path.write_bytes(path.read_bytes()[:-1])
+        with closing(HistoryStore(folder)) as store:
+            Replica(folder, store, origin=0, tail=Tail())
+    follow_log(folder)
+    assert dump(folder) == log_and_rows[1]
+
+
 def test_history_of_another_log_is_detected_at_its_end(log_and_rows, folder, tmp_path):
     other = tmp_path / "other"
     random_log(other, seed=2)
