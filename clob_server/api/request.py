@@ -70,7 +70,7 @@ class ApiRequest:
 
     __slots__ = (
         "address", "body", "headers", "key", "operator", "pairs", "params", "request_id", "route",
-        "scope", "send_reply", "started_s",
+        "scope", "send_reply", "started_s", "usage",
     )  # fmt: skip
 
     def __init__(self, route: str, scope: Scope, request_ids: RequestIds) -> None:
@@ -90,6 +90,8 @@ class ApiRequest:
         """The API key that was sent, after it was checked; None without one."""
         self.operator: str = ""
         """The operator that the token names, after it was checked; empty without one."""
+        self.usage: Any = None
+        """The usage of its rate limits, which the reply shows; None for a reply without them."""
         self.body: bytes = b""
         request_id = self.headers.get(b"x-request-id")
         self.request_id: str = (
@@ -100,6 +102,12 @@ class ApiRequest:
         """The id that logs and problems show."""
         self.send_reply: SendReply | None = None
         """Writes the whole reply at once; None where it is sent through ASGI."""
+
+    @property
+    def payer(self) -> bytes | None:
+        """The budget that its orders were charged to; None if they were not charged."""
+        usage = self.usage
+        return None if usage is None or usage.orders is None else usage.payer
 
     def query(self) -> dict[str, str]:
         """Return the query; the first value wins where a name is repeated.

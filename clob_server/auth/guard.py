@@ -89,15 +89,17 @@ class Guard:
             try:
                 call.key = self.key_of(call.headers)
             except ApiError:
-                self.limiter.charge(None, call.address, Budget.REQUESTS)
+                call.usage = self.limiter.charge(None, call.address, Budget.REQUESTS)
                 raise
         if check is None:
-            self.limiter.charge(call.key, call.address, budget, creates_order=creates_order)
+            call.usage = self.limiter.charge(
+                call.key, call.address, budget, creates_order=creates_order
+            )
             return
-        self.limiter.charge(call.key, call.address, budget)
+        call.usage = self.limiter.charge(call.key, call.address, budget)
         check(call)
         if creates_order:
-            self.limiter.charge_orders(call.key, call.address)
+            self.limiter.charge_orders(call.key, call.address, usage=call.usage)
 
     def key_of(self, headers: Mapping[bytes, bytes]) -> ApiKey | None:
         """Return the active key that a request or a handshake was sent with; None without one.

@@ -13,6 +13,8 @@ from functools import lru_cache
 from itertools import repeat
 from typing import Final
 
+import msgspec
+
 from clob_server.api.problems import ApiError
 from clob_server.auth.policy import Budget
 from clob_server.core.commands import ApiKey, OrderCharge
@@ -63,6 +65,7 @@ class RateLimiter:
         self._requests, self._cancels, self._orders = Windows(), Windows(), Windows()
         self._uncharged: deque[tuple[int, bytes, int]] = deque()
         self._payer = lru_cache(PAYERS_MAX)(lambda name: payer_of(secret, network(name)))
+        state.on_recharge = self._recharge
         tick, now_ms = tick_ms(), clock_ms()
         for charged in state.charges:
             age_ms = max(0, now_ms - charged.now_ms)
@@ -71,14 +74,17 @@ class RateLimiter:
 
     def charge(
         self, key: ApiKey | None, address: str, budget: Budget, *, creates_order: bool = False
-    ) -> None:
+    ) -> "Usage | None":
         """Count a request against a budget, and the order that it creates.
+
+        Returns:
+            The usage that the reply shows; None for a request without a limit.
 
         Raises:
             ApiError: RATE_LIMITED.
         """
         if not self._is_on or budget is Budget.NONE:
-            return
+            return None
         budgets, tick_ms = self._registry.budgets, self._tick_ms()
         payer = self._payer(address if key is None else key.id)
         if budget is Budget.CANCELS:
@@ -90,20 +96,54 @@ class RateLimiter:
         wait_ms = windows.take(payer, limit, tick_ms)
         if wait_ms:
             raise self._exceeded(budget.value, windows, payer, limit, 1, wait_ms)
+        usage = Usage(payer, budget.value, limit, windows.of(payer), tick_ms)
         if creates_order:
-            self._charge_orders(key, payer, 1, tick_ms)
+            self._charge_orders(key, payer, 1, tick_ms, usage)
+        return usage
 
-    def charge_orders(self, key: ApiKey | None, address: str, count: int = 1) -> None:
+    def charge_orders(
+        self, key: ApiKey | None, address: str, count: int = 1, usage: "Usage | None" = None
+    ) -> None:
         """Count orders that a request would create, all of them or none.
+
+        ``usage`` is that of the request, which shows the orders as well from now on.
 
         Raises:
             ApiError: RATE_LIMITED.
         """
         if self._is_on and count:
             payer = self._payer(address if key is None else key.id)
-            self._charge_orders(key, payer, count, self._tick_ms())
+            self._charge_orders(key, payer, count, self._tick_ms(), usage)
 
-    def _charge_orders(self, key: ApiKey | None, payer: bytes, count: int, tick_ms: int) -> None:
+    def charge_work(self, usage: "Usage | None", count: int) -> None:
+        """Count the work that a request turned out to be, in requests, even beyond the limit."""
+        if usage is not None and count:
+            usage.taken.extend(repeat(self._tick_ms(), min(count, usage.limit)))
+
+    def header_lines(self, usage: "Usage") -> bytes:
+        """Return the headers of the limit with less left, as lines of HTTP/1.1."""
+        name, limit, taken = usage.name, usage.limit, usage.taken
+        left, orders = limit - len(taken), usage.orders
+        if orders is not None and usage.orders_limit - len(orders) <= left:
+            name, limit, taken = "orders", usage.orders_limit, orders
+            left = limit - len(taken)
+        if left < 0:  # a large request was charged for its work
+            left = 0
+        wait_s = -((usage.now_ms - taken[0] - MINUTE_MS) // 1000) if taken else 0
+        return header_template(name, limit) % (
+            left,
+            wait_s,
+            left,
+            self._clock_ms() // 1000 + wait_s,
+        )
+
+    def _recharge(self, payer: bytes, count: int) -> None:
+        """Give an order back, or count more; the state has this in its charges."""
+        self._orders.put(payer, self._tick_ms(), count)
+
+    def _charge_orders(
+        self, key: ApiKey | None, payer: bytes, count: int, tick_ms: int, usage: "Usage | None"
+    ) -> None:
         """Count orders, and queue them for the log."""
         limit = self._registry.budgets.orders_per_minute
         if key is not None:
@@ -111,14 +151,24 @@ class RateLimiter:
         wait_ms = self._orders.take(payer, limit, tick_ms, count)
         if wait_ms:
             raise self._exceeded("orders", self._orders, payer, limit, count, wait_ms)
+        if usage is not None:
+            usage.orders, usage.orders_limit = self._orders.of(payer), limit
         uncharged = self._uncharged
         uncharged.append((tick_ms, payer, count))
         while uncharged[0][0] <= tick_ms - MINUTE_MS:
             uncharged.popleft()
 
-    def take_charges(self, now_ms: int) -> Sequence[OrderCharge]:
-        """Return the command that logs the orders charged since the last call, if there are any."""
-        if not self._uncharged:
+    def take_charges(
+        self, now_ms: int, payers: Sequence[bytes | None] = ()
+    ) -> Sequence[OrderCharge]:
+        """Return the command that logs the orders charged since the last call, if there are any.
+
+        Args:
+            now_ms: the time of the batch, Unix milliseconds.
+            payers: the payer of each order in the batch, None for none.
+        """
+        paid = tuple(payers) if any(payers) else ()
+        if not self._uncharged and not paid:
             return ()
         oldest = self._tick_ms() - MINUTE_MS
         counts: dict[bytes, int] = {}
@@ -126,13 +176,31 @@ class RateLimiter:
             if tick_ms > oldest:
                 counts[payer] = counts.get(payer, 0) + count
         self._uncharged.clear()
-        return (OrderCharge(charges=tuple(counts.items()), now_ms=now_ms),) if counts else ()
+        if not counts and not paid:
+            return ()
+        return (OrderCharge(charges=tuple(counts.items()), payers=paid, now_ms=now_ms),)
 
     def _exceeded(
         self, name: str, windows: "Windows", payer: bytes, limit: int, count: int, wait_ms: int
     ) -> ApiError:
         """Return the rejection of a request beyond a limit."""
         return exceeded(name, count, limit, windows.left(payer, limit), wait_ms, self._clock_ms())
+
+
+class Usage(msgspec.Struct, gc=False):
+    """The usage of a payer, as replies show it."""
+
+    payer: bytes
+    name: str
+    """The limit of the request: ``requests`` or ``cancels``."""
+    limit: int
+    taken: deque[int]
+    """The times of its usage within the last minute."""
+    now_ms: int
+    """The time of the request, by the clock of the windows."""
+    orders: deque[int] | None = None
+    """The times of its orders; None for a request that creates none."""
+    orders_limit: int = 0
 
 
 class Windows:
@@ -180,12 +248,21 @@ class Windows:
         """Return the amount that was left to a payer at its last attempt."""
         return max(0, limit - len(self._taken.get(payer, ())))
 
+    def of(self, payer: bytes) -> deque[int]:
+        """Return the times of the usage of a payer that was charged."""
+        return self._taken[payer]
+
     def put(self, payer: bytes, now_ms: int, count: int) -> None:
-        """Add earlier usage; the times of a payer must not decrease."""
+        """Add usage even beyond the limit, or take the latest back if ``count`` is negative.
+
+        The times of a payer must not decrease.
+        """
         taken = self._taken.get(payer)
         if taken is None:
             taken = self._add(payer)
         taken.extend(repeat(now_ms, count))
+        for _ in range(min(-count, len(taken))):
+            taken.pop()
 
     def _add(self, payer: bytes) -> deque[int]:
         """Add a window, and evict the least recent one if there are too many."""
@@ -232,6 +309,15 @@ def exceeded(name: str, count: int, limit: int, left: int, wait_ms: int, clock_m
             (b"x-ratelimit-reset", b"%d" % reset_s),
         ),
     )
+
+
+@lru_cache(1_024)
+def header_template(name: str, limit: int) -> bytes:
+    """Return the headers of a limit without the numbers left, seconds, left, Unix seconds."""
+    return (
+        b'ratelimit: "%b";r=%%d;t=%%d\r\nratelimit-policy: "%b";q=%d;w=60\r\n'
+        b"x-ratelimit-limit: %d\r\nx-ratelimit-remaining: %%d\r\nx-ratelimit-reset: %%d\r\n"
+    ) % (name.encode(), name.encode(), limit, limit)
 
 
 def _own(limit: int | None, common: int) -> int:

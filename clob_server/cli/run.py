@@ -32,6 +32,8 @@ ALLOWED_HEADERS: Final = (
 )  # fmt: skip
 EXPOSED_HEADERS: Final = (
     "X-Request-Id", "X-Next-Cursor", "Link", "ETag", "Retry-After", "X-Operation-Id",
+    "RateLimit", "RateLimit-Policy", "X-RateLimit-Limit", "X-RateLimit-Remaining",
+    "X-RateLimit-Reset",
 )  # fmt: skip
 RECURSION_MAX: Final = 1_000
 """Recursion limit. eth-account raises it a hundredfold on import, beyond the stack of a thread, so

@@ -47,11 +47,15 @@ class SignatureRecord(msgspec.Struct, frozen=True, kw_only=True, gc=False, array
 
 
 class OrderCharge(ServerBase, frozen=True, kw_only=True):
-    """Orders created, by the budget that they are charged to."""
+    """Orders created, by the budget that they are charged to; the first command of a batch."""
 
     KIND: ClassVar[int] = 129
     charges: tuple[tuple[bytes, int], ...]
     """Budget, as named by ``clob_server.auth.rate_limit``, and number of orders."""
+    payers: tuple[bytes | None, ...] = ()
+    """The budget of each order that follows in the same batch; empty if no order has one.
+
+    A rejected order gives its charge back, and one with many trades is charged for more."""
 
 
 class ApiKey(Record, frozen=True, kw_only=True):

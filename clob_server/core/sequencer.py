@@ -138,6 +138,8 @@ class NewOrder(msgspec.Struct, frozen=True, gc=False):
     """The command, with any id and time."""
     opens_market: bool = False
     """Whether its market did not exist, or lacked its token, when the order was read."""
+    payer: bytes | None = None
+    """The budget that it was charged to; None without rate limits."""
 
 
 class NewOrders(msgspec.Struct):
@@ -229,6 +231,8 @@ OpenMarket: TypeAlias = Callable[[Submit, dict[str, Market], int], AddMarket | S
 """Returns the command that opens the market of an order, or None if there is nothing to open.
 Takes the order, the markets that earlier orders of the batch open, and the time."""
 
+TakeCharges: TypeAlias = Callable[[int, Sequence[bytes | None]], Sequence[ServerCommand]]
+
 
 # ----- the sequencer -------------------------------------------------------------------------
 
@@ -240,7 +244,8 @@ class Sequencer:
         log: the log of the commands; nothing else may append to it.
         clock_ms: returns the time of a batch, or raises ``ClockUnsureError``.
         event_hash: the event hash after the whole log.
-        charges: returns the server's own commands that go into a batch before all others.
+        charges: returns the server's own commands that go into a batch before all others, from the
+            time of the batch and the budget of each order in it.
         open_market: opens the markets of orders that name unknown ones; None where none opens.
         on_commit: called on the log thread with the seconds that writing a batch took. Must not
             raise.
@@ -255,7 +260,7 @@ class Sequencer:
         ids: Ids | None = None,
         event_hash: bytes = ZERO_HASH,
         max_queued: int = MAX_QUEUED,
-        charges: Callable[[int], Sequence[ServerCommand]] = lambda _: (),
+        charges: TakeCharges = lambda now_ms, payers: (),
         open_market: OpenMarket | None = None,
         on_commit: Callable[[float], object] = lambda _: None,
     ) -> None:
@@ -467,9 +472,9 @@ class Sequencer:
             The commands, their bytes, and for each caller the index of its command and its
             callback. Callers are left out if their command could not be built; they got the error.
         """
-        commands: list[AnyCommand] = list(self._charges(now_ms))
-        # They come from the server itself, so encode's check of their types is not needed.
-        encoded = [KINDS[type(command)] + pack(command) for command in commands]
+        commands: list[AnyCommand] = []
+        encoded: list[bytes] = []
+        payers: list[bytes | None] = []
         indexes, callbacks = [], []
         opening: dict[str, Market] = {}
         for work, callback in batch:
@@ -488,8 +493,14 @@ class Sequencer:
                 callback(error)
             else:
                 commands += built
+                payers += payers_of(work, built)
                 indexes.append(len(commands) - 1)
                 callbacks.append(callback)
+        if charges := self._charges(now_ms, payers):
+            commands[:0] = charges
+            # They come from the server itself, so encode's check of their types is not needed.
+            encoded[:0] = [KINDS[type(command)] + pack(command) for command in charges]
+            indexes = [index + len(charges) for index in indexes]
         return commands, encoded, indexes, callbacks
 
     def _with_ids(
@@ -579,6 +590,20 @@ def num_commands(work: Work) -> int:
     if type(work) is NewOrders:
         return len(work.orders)
     return len(work.commands) if type(work) is Batch else 1
+
+
+def payers_of(work: Work, built: Sequence[AnyCommand]) -> Sequence[bytes | None]:
+    """Return the budget of each order in the commands that were built for a caller."""
+    if type(work) is NewOrder:
+        return (work.payer,)
+    payer = work.orders[0].payer if type(work) is NewOrders else None
+    count = 0
+    for command in built:
+        if type(command) is Batch:
+            count += sum(type(each) is Submit for each in command.commands)
+        else:
+            count += type(command) is Submit
+    return (payer,) * count
 
 
 def _build(work: Work, now_ms: int) -> tuple[AnyCommand, ...]:

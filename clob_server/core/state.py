@@ -4,7 +4,7 @@ It changes by commands alone, in log order. Only the matcher makes events.
 """
 
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 import msgspec
@@ -32,7 +32,7 @@ from clob import (
     Trade,
 )
 from clob.commands import Single
-from clob.errors import InvalidSnapshotError
+from clob.errors import FokNotFillableError, InvalidSnapshotError
 from clob.journal import Outcome
 from clob_server.core.commands import (
     SERVER,
@@ -44,6 +44,8 @@ from clob_server.core.commands import (
 from clob_server.core.fills import FillBuilder
 from clob_server.core.registry import Registry
 
+TRADES_PER_CHARGE: Final = 100
+"""Trades of an order after which it is charged as one more order."""
 CHARGE_MS: Final = 60_000
 """How long a created order counts against the budget of its payer."""
 
@@ -65,6 +67,7 @@ class Charged(msgspec.Struct, frozen=True, gc=False, array_like=True):
     payer: bytes
     """The budget."""
     count: int
+    """Number of orders; negative if they were given back."""
 
 
 class _Kept(msgspec.Struct, frozen=True, array_like=True):
@@ -105,6 +108,9 @@ class ServerState:
         """The markets by id, as ``matcher.market`` returns them."""
         self.charges: deque[Charged] = deque()
         """The orders created within the last minute, by payer."""
+        self.on_recharge: Callable[[bytes, int], None] = lambda payer, count: None
+        """Called when an order that was charged is given back (-1) or charged for more."""
+        self._payers: deque[bytes | None] = deque()
         self._attachments: dict[str | int, bytes] = {}
         self._finished: deque[str | int | None] = deque()
         self._finished_max = self.matcher.limits.finished_max
@@ -137,6 +143,8 @@ class ServerState:
         kind = type(command)
         if kind is Submit:
             self.num_orders += 1
+            if self._payers:
+                return self._apply_charged(command)  # type: ignore[arg-type]
         elif kind is not Cancel:
             return self._apply_other(command)
         events: list[Event] = self._apply_to_matcher(command)  # type: ignore[arg-type]
@@ -144,6 +152,19 @@ class ServerState:
         if now_ms > self.now_ms:
             self.now_ms = now_ms
         self._follow(command, now_ms, events)  # type: ignore[arg-type]
+        return events
+
+    def _apply_charged(self, command: Submit) -> Outcome:
+        """Apply an order whose charge depends on its outcome."""
+        payer = self._payers.popleft()
+        try:
+            events: list[Event] = self._apply_to_matcher(command)
+        except RejectedError as rejection:
+            self._recharge(payer, rejection, command.now_ms)
+            raise
+        self.now_ms = max(self.now_ms, command.now_ms)
+        self._follow(command, command.now_ms, events)
+        self._recharge(payer, events, command.now_ms)
         return events
 
     def _apply_other(self, command: AnyCommand) -> Outcome:
@@ -170,9 +191,17 @@ class ServerState:
     def _apply_batch(self, command: Batch) -> list[Event | Rejected]:
         """Apply a batch, and follow each of its commands."""
         self.num_orders += sum(type(each) is Submit for each in command.commands)
-        results = self.matcher.batch(command.commands, command.now_ms, atomic=command.atomic)
+        try:
+            results = self.matcher.batch(command.commands, command.now_ms, atomic=command.atomic)
+        except RejectedError as rejection:
+            for each in command.commands:
+                if self._payers and type(each) is Submit:
+                    self._recharge(self._payers.popleft(), rejection, command.now_ms)
+            raise
         events: list[Event | Rejected] = []
         for index, (each, result) in enumerate(zip(command.commands, results, strict=True)):
+            if self._payers and type(each) is Submit:
+                self._recharge(self._payers.popleft(), result, command.now_ms)
             if isinstance(result, RejectedError):
                 events.append(Rejected(index, result.code, str(result)))
             else:
@@ -252,6 +281,7 @@ class ServerState:
     def _charge(self, command: OrderCharge) -> None:
         """Count created orders, and forget those of more than a minute ago."""
         charges, now_ms = self.charges, command.now_ms
+        self._payers = deque(command.payers)
         for payer, count in command.charges:
             charges.append(Charged(now_ms, payer, count))
         while charges and charges[0].now_ms <= now_ms - CHARGE_MS:
@@ -271,6 +301,23 @@ class ServerState:
         self.num_orders += RESTORE_GAP
         self.num_trades += RESTORE_GAP
         self.changed_ms.update(dict.fromkeys(self.markets, command.now_ms))
+
+    def _recharge(self, payer: bytes | None, outcome: Outcome, now_ms: int) -> None:
+        """Give the charge of a rejected order back, or charge for the trades of a large one.
+
+        A fill-or-kill order without a fill counts, as an immediate-or-cancel order does.
+        """
+        if isinstance(outcome, FokNotFillableError) or payer is None:
+            return
+        if isinstance(outcome, RejectedError):
+            count = -1
+        elif len(outcome) < TRADES_PER_CHARGE:
+            return
+        else:
+            count = sum(isinstance(event, Trade) for event in outcome) // TRADES_PER_CHARGE
+        if count:
+            self.charges.append(Charged(now_ms, payer, count))
+            self.on_recharge(payer, count)
 
     # ----- snapshots ---------------------------------------------------------------------------
 

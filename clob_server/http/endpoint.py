@@ -225,6 +225,8 @@ class Endpoint:
         elif not isinstance(error, ClobError):
             _LOG.error("internal error", exc_info=error, extra={"request_id": call.request_id})
             error = ApiError("INTERNAL", "internal error; the server's log has the details")
+        if error.code == "RATE_LIMITED":
+            call.usage = None  # the rejection has the headers
         problem = problem_of(error, call.request_id)
         self._server.metrics.rejected(error.code)
         return Reply(problem.body, problem.status, problem.headers, CONTENT_TYPE)
@@ -268,11 +270,13 @@ async def send_reply(call: Request, send: Send, answer: Reply) -> None:
 
 def all_headers(answer: Reply, call: Request) -> Headers:
     """Return all headers of a reply."""
+    lines = usage_lines(call).split(b"\r\n")[:-1]
     return (
         (b"content-type", answer.content_type),
         (b"content-length", b"%d" % len(answer.body)),
         (b"x-request-id", call.request_id.encode()),
         *answer.headers,
+        *[(name, value) for name, _, value in (line.partition(b": ") for line in lines)],
     )
 
 
@@ -280,12 +284,18 @@ def header_lines(answer: Reply, call: Request) -> bytes:
     """Return all headers of a reply as lines of HTTP/1.1."""
     headers = answer.headers
     more = b"".join([b"%b: %b\r\n" % header for header in headers]) if headers else b""
-    return b"content-type: %b\r\ncontent-length: %d\r\nx-request-id: %b\r\n%b" % (
+    return b"content-type: %b\r\ncontent-length: %d\r\nx-request-id: %b\r\n%b%b" % (
         answer.content_type,
         len(answer.body),
         call.request_id.encode(),
         more,
+        usage_lines(call),
     )
+
+
+def usage_lines(call: Request) -> bytes:
+    """Return the rate-limit headers of a reply as lines of HTTP/1.1; none for a cached read."""
+    return b"" if call.usage is None else call.server.guard.limiter.header_lines(call.usage)
 
 
 async def read_body(receive: Receive, call: Request) -> bytes:

@@ -70,7 +70,7 @@ class OrderBatches:
         for index in [i for i, each in parsed.items() if self.placement.accepted_as(each)]:
             results[index] = await self._first_reply(parsed.pop(index))
         if parsed:
-            results.update(await self._place(parsed))
+            results.update(await self._place(parsed, call.payer))
         return results
 
     def _read(self, call: ApiRequest, body: dict[str, Any]) -> ParsedOrder:
@@ -104,9 +104,9 @@ class OrderBatches:
                         rejected[index] = error
         return rejected
 
-    async def _place(self, parsed: Mapping[int, ParsedOrder]) -> Results:
+    async def _place(self, parsed: Mapping[int, ParsedOrder], payer: bytes | None) -> Results:
         """Commit orders as one batch and return their results, by index in the request."""
-        new = NewOrders([each.new() for each in parsed.values()])
+        new = NewOrders([each.new(payer) for each in parsed.values()])
         indexes = list(parsed)
         try:
             committed = await self.sequencer.submit(new)

@@ -90,8 +90,12 @@ class ParsedOrder(msgspec.Struct, frozen=True, gc=False):
             now_ms=now_ms,
         )
 
-    def new(self) -> NewOrder:
-        """Return the order for the sequencer, with its signature record attached."""
+    def new(self, payer: bytes | None = None) -> NewOrder:
+        """Return the order for the sequencer, with its signature record attached.
+
+        Args:
+            payer: the budget that it was charged to.
+        """
         signed, attachment = self.signed, None
         if signed is not None:
             record = SignatureRecord(
@@ -102,7 +106,7 @@ class ParsedOrder(msgspec.Struct, frozen=True, gc=False):
                 signature=bytes.fromhex(signed.signature[2:]),
             )
             attachment = _encode_record(record)
-        return NewOrder(self.submit(attachment), self.opens_market)
+        return NewOrder(self.submit(attachment), self.opens_market, payer)
 
 
 @dataclass(slots=True, eq=False)
@@ -133,21 +137,21 @@ class OrderPlacement:
             self.lifecycle.check_open()
         parsed = self.read_signed(call.object())
         self.check_signature(parsed)
-        return self.place(parsed)
+        return self.place(parsed, call.payer)
 
     def create_gasless(self, call: ApiRequest) -> Placed:
         """Place an order without a signature."""
         self.lifecycle.check_open()
         parsed = self.read_gasless(call.object())
         self.guard.may_act_for(call, parsed.order.maker)
-        return self.place(parsed)
+        return self.place(parsed, call.payer)
 
-    def place(self, parsed: ParsedOrder) -> Placed:
+    def place(self, parsed: ParsedOrder, payer: bytes | None = None) -> Placed:
         """Return the command that places an order, or the first reply to it (decision 23)."""
         accepted = self.accepted_as(parsed)
         if accepted is not None:
             return self._reply_again(accepted)
-        return QueuedCommand(parsed.new(), partial(self._reply, parsed))
+        return QueuedCommand(parsed.new(payer), partial(self._reply, parsed))
 
     # ----- reading -----------------------------------------------------------------------------
 

@@ -42,6 +42,7 @@ def orderbook(call: Request) -> Reply:
     """Return an order book, or 304 if the client has the current one."""
     server = call.server
     book = server.books.book(call.params["marketId"], token_of(call))
+    call.usage = None  # cached reads have no headers of rate limits
     epoch = server.state.registry.epoch
     etag = b'"%d-%d"' % (epoch, book.seq) if epoch else b'"%d"' % book.seq
     if call.headers.get(b"if-none-match") == etag:
@@ -100,6 +101,7 @@ async def trades(call: Request) -> Reply:
         # If the market changed while history was read, this page is out of date.
         if before is None and len(tape.pages) < PAGES_KEPT and tape.version == version:
             tape.pages[key] = page
+    call.usage = None
     return page
 
 

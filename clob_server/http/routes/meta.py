@@ -94,16 +94,28 @@ def endpoints(call: Request, here: str) -> dict[str, str]:
 
 
 def rate_limit(call: Request) -> dict[str, str]:
-    """Describe the request budgets in a sentence."""
-    if not call.server.settings.rate_limits:
-        return {"testnet": "no limit", "mainnet": "no limit"}
-    budgets = call.server.state.registry.budgets
-    alone, with_key = budgets.anonymous_per_minute, budgets.key_per_minute
-    orders = f"{budgets.orders_per_minute} orders per minute"
+    """Describe the request budgets of the environment that runs in a sentence."""
+    settings = call.server.settings
+    here, other = ("testnet", "mainnet") if settings.is_test else ("mainnet", "testnet")
     return {
-        "testnet": f"{alone} requests per minute without an API key, {with_key} with one; {orders}",
-        "mainnet": f"{with_key} requests per minute, API key required; {orders}",
+        here: budgets_text(call.server),
+        other: f"not served: this is a {settings.environment} server",
     }
+
+
+def budgets_text(server: Server) -> str:
+    """Describe the request budgets, and whether they need an API key."""
+    key = "an API key is optional"
+    if not server.settings.is_test:
+        key = "orders without a signature and reads of orders require an API key"
+    if not server.settings.rate_limits:
+        return f"no limit; {key}"
+    budgets = server.state.registry.budgets
+    return (
+        f"{budgets.anonymous_per_minute} requests per minute without an API key, "
+        f"{budgets.key_per_minute} with one; {budgets.orders_per_minute} orders and "
+        f"{budgets.cancels_per_minute} cancels per minute; {key}"
+    )
 
 
 async def health(call: Request) -> Reply:
@@ -163,7 +175,11 @@ def documentation(call: Request, content: bytes) -> Reply:
 
 
 def with_tag(call: Request, content: bytes, headers: Headers, kind: bytes) -> Reply:
-    """Return content with an ETag, or 304 if the client has the same content."""
+    """Return content with an ETag, or 304 if the client has the same content.
+
+    As a cached read it has no headers of rate limits.
+    """
+    call.usage = None
     tag = b'"%s"' % tag_of(content)
     headers = ((b"etag", tag), *headers)
     if call.headers.get(b"if-none-match") == tag:

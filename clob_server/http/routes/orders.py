@@ -26,6 +26,8 @@ LIMIT: Final = 100
 LIMIT_MAX: Final = 500
 LISTED: Final = ("maker", "marketId", "limit", "cursor")
 """The parameters of the list."""
+ORDERS_PER_REQUEST: Final = 100
+"""Orders cancelled by a nonce after which it is charged as one more request."""
 
 
 # ----- placing -------------------------------------------------------------------------------
@@ -36,7 +38,7 @@ async def create_batch(call: Request) -> Reply:
     server = call.server
     server.lifecycle.check_open()
     items = server.batches.read_items(call.object())
-    server.guard.limiter.charge_orders(call.key, call.address, len(items))
+    server.guard.limiter.charge_orders(call.key, call.address, len(items), call.usage)
     return reply_results(call, await server.batches.create(call, items))
 
 
@@ -124,6 +126,7 @@ async def set_nonce(call: Request) -> Reply:
     )
     assert not isinstance(done.outcome, RejectedError)
     count = len(done.outcome)
+    server.guard.limiter.charge_work(call.usage, count // ORDERS_PER_REQUEST)
     return reply(NonceBody(success=True, maker=maker, nonce=str(nonce), num_cancelled=count))
 
 

@@ -63,8 +63,12 @@ CONDITION = Condition(
 
 GOLDEN = [
     (
-        OrderCharge(now_ms=NOW_MS, charges=((b"key\x00", 2), (b"\xff\x7f\x00\x00\x01", 1))),
-        "8192cf0000018bcfe5687b9292c4046b6579000292c405ff7f00000101",
+        OrderCharge(
+            now_ms=NOW_MS,
+            charges=((b"key\x00", 2), (b"\xff\x7f\x00\x00\x01", 1)),
+            payers=(b"key\x00", None),
+        ),
+        "8193cf0000018bcfe5687b9292c4046b6579000292c405ff7f0000010192c4046b657900c0",
     ),
     (
         AddKey(now_ms=NOW_MS, key=KEY),
@@ -228,6 +232,11 @@ def test_signature_record_encoding_is_stable():
 def test_command_encoding_is_stable(command, golden):
     assert encode(command).hex() == golden
     assert decode_own(bytes.fromhex(golden)) == command
+
+
+def test_charge_without_payers_as_written_before_is_decoded():
+    raw = bytes.fromhex("8192cf0000018bcfe5687b9192c4046b65790001")
+    assert decode_own(raw) == OrderCharge(now_ms=NOW_MS, charges=((b"key\x00", 1),))
 
 
 def test_golden_bytes_cover_every_kind():

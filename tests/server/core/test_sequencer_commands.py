@@ -91,7 +91,7 @@ async def test_only_the_rejection_of_the_last_command_is_raised(log):
 async def test_charges_are_logged_first_in_each_batch_and_published(log):
     published, owed = [], [(b"payer", 3)]
 
-    def also(now_ms):
+    def also(now_ms, payers):
         return [OrderCharge(now_ms=now_ms, charges=(owed.pop(),))] if owed else []
 
     engine = engine_over(log, charges=also)

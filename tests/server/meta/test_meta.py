@@ -81,9 +81,10 @@ def test_decision_46_the_websocket_is_published_at_root(live):
 def test_decision_32_limits_at_root_are_enforced(live):
     limits = live.http.get("/").json()["rateLimit"]
     assert limits["testnet"] == (
-        "100 requests per minute without an API key, 240 with one; 30 orders per minute"
+        "100 requests per minute without an API key, 240 with one; 30 orders and 240 cancels per "
+        "minute; an API key is optional"
     )
-    assert limits["mainnet"] == "240 requests per minute, API key required; 30 orders per minute"
+    assert limits["mainnet"] == "not served: this is a test server"
     authority = authority_of(live)
     before = live.http.get("/api/admin/limits", headers=authority).json()["budgets"]
     changed = {"budgets": {**before, "anonymousPerMinute": 1234}}
