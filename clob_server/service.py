@@ -11,7 +11,7 @@ import clob
 from clob.signing import Domain
 from clob_server import gauges
 from clob_server.api.request import RequestIds
-from clob_server.auth.api_keys import IDS, secret
+from clob_server.auth.api_keys import TOKENS, ids_key
 from clob_server.auth.guard import Guard
 from clob_server.auth.rate_limit import RateLimiter
 from clob_server.auth.sites import sites_of
@@ -103,10 +103,14 @@ class Service(Server):
             LogError: the log cannot be read, or is damaged.
             ExchangeDiffersError: the log was written for another environment or EIP-712 domain.
             SettingsError: the public key of tokens cannot be used.
+            OSError, ValueError: a file with a secret is missing or unusable.
         """
         self._log = self.log = log = await asyncio.to_thread(SqliteLog, self.folder)
         self.chain.start()  # starts while the log is read
-        self.ids: Ids = Ids(secret(self.folder, IDS))
+        self._ids_key: bytes = await asyncio.to_thread(
+            ids_key, self.folder, lambda: recover(log)[0].num_orders
+        )
+        self.ids: Ids = Ids(self._ids_key)
         self.history: History = History(log, self.folder, self.settings, self.ids, self.metrics)
         await self.history.open()
         self.state: ServerState
@@ -161,8 +165,11 @@ class Service(Server):
     def _build_core(self, log: SqliteLog, event_hash: bytes) -> None:
         """Build authentication, the sequencer, and the readers of the state."""
         settings, state, clock_ms = self.settings, self.state, self.clock_ms
-        limiter = RateLimiter(state, secret(self.folder, IDS), clock_ms, is_on=settings.rate_limits)
+        limiter = RateLimiter(state, self._ids_key, clock_ms, is_on=settings.rate_limits)
+        has_tokens = not log.tail.seq or (self.folder / TOKENS).exists()
         tokens = tokens_of(settings, self.folder, self.clock.token_ms)
+        if not has_tokens and (self.folder / TOKENS).exists():
+            _LOG.warning("tokens.key was missing: it was created, and earlier tokens are invalid")
         self.guard: Guard = Guard(
             state.registry,
             settings.environment,

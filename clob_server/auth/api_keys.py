@@ -9,12 +9,14 @@ import hashlib
 import hmac
 import os
 import secrets
-from collections.abc import Mapping
+import shlex
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
 
 from clob_server.core.commands import ApiKey
 from clob_server.core.ids import KEY_BYTES
+from clob_server.log.files import check_private
 
 HEADER: Final = b"x-api-key"
 """The request header of a key."""
@@ -66,11 +68,36 @@ def find_key(sent: bytes, keys: Mapping[str, ApiKey]) -> ApiKey | None:
     return key if hmac.compare_digest(hash_of(sent), kept) else None
 
 
+def ids_key(folder: Path, count_orders: Callable[[], int]) -> bytes:
+    """Read the key that generates ids; it is generated for a log without orders only.
+
+    Args:
+        folder: the data folder.
+        count_orders: returns the number of orders in its log; called if the file is missing.
+
+    Raises:
+        OSError: the file is missing although the log has orders, cannot be read or created, or
+            other users may use it.
+        ValueError: the file has another length.
+    """
+    path = folder / IDS
+    num_orders = 0 if path.exists() else count_orders()
+    if num_orders:
+        quoted = shlex.quote(str(path))
+        raise FileNotFoundError(
+            f"{path} is missing, but the log has {num_orders} orders, and the ids of their trades "
+            "follow from it; restore it from a backup of the folder, or accept that all ids "
+            "of earlier trades change, with: "
+            f"(umask 077; head -c {KEY_BYTES} /dev/urandom > {quoted})"
+        )
+    return secret(folder, IDS)
+
+
 def secret(folder: Path, name: str, num_bytes: int = KEY_BYTES) -> bytes:
     """Read a secret file, generating it and syncing it to disk if it does not exist.
 
     Raises:
-        OSError: the file can neither be read nor created.
+        OSError: the file can neither be read nor created, or other users may use it.
         ValueError: the file has another length.
     """
     path = folder / name
@@ -84,6 +111,7 @@ def secret(folder: Path, name: str, num_bytes: int = KEY_BYTES) -> bytes:
             file.flush()
             os.fsync(file.fileno())
         temporary.rename(path)
+    check_private(path)
     raw = path.read_bytes()
     if len(raw) != num_bytes:
         raise ValueError(f"{path} must have {num_bytes} bytes; got {len(raw)}")

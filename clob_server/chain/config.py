@@ -16,6 +16,7 @@ import msgspec
 from clob import RejectedError
 from clob.signing import fields
 from clob_server.chain.eth.accounts import DEPLOYER, OPERATOR, create_address
+from clob_server.log.files import check_private
 from clob_server.settings import EMBEDDED, NO_CHAIN, Settings, SettingsError
 
 
@@ -157,7 +158,7 @@ def operator_key(settings: Settings) -> str:
     """Return the private key that signs and pays for transactions, ``0x`` and hex.
 
     Raises:
-        SettingsError: the key is missing or invalid.
+        SettingsError: the key is missing or invalid, or every user may read its file.
     """
     if not settings.operator_key_file:
         if settings.is_test and settings.chain_id == DEVELOPMENT_CHAIN:
@@ -168,6 +169,7 @@ def operator_key(settings: Settings) -> str:
         )
     path = Path(settings.operator_key_file)
     try:
+        check_private(path, forbidden=0o007)  # a group may be that of the service
         match = _KEY.fullmatch(path.read_text().strip())
     except (OSError, UnicodeDecodeError) as error:
         raise SettingsError(f"--operator-key-file cannot be read: {error}") from None

@@ -10,7 +10,7 @@ from typing import Final, TypeAlias
 
 import clob
 from clob import ClobError
-from clob_server.auth.api_keys import IDS, secret
+from clob_server.auth.api_keys import ids_key
 from clob_server.cli import backup, deploy, keys, repair, wallets
 from clob_server.cli.exit_codes import DONE, FAILED, UNUSABLE, complain
 from clob_server.cli.export import FORMATS, drop, droppable, export_journal, export_tables
@@ -20,6 +20,7 @@ from clob_server.cli.verify import audit
 from clob_server.core.commands import ExchangeSettings
 from clob_server.core.identity import domain_of
 from clob_server.core.ids import Ids
+from clob_server.core.recovery import recover
 from clob_server.log import LogDamagedError, SqliteLog
 from clob_server.log.sqlite import DATABASE
 
@@ -170,7 +171,9 @@ def export_log(log: SqliteLog, arguments: argparse.Namespace) -> int:
 def export_as_tables(log: SqliteLog, folder: Path, target: Path, form: str) -> int:
     """Export a log as tables."""
     try:
-        counts = export_tables(log, folder, target, Ids(secret(folder, IDS)), form=form)
+        counts = export_tables(
+            log, folder, target, Ids(ids_key(folder, lambda: recover(log)[0].num_orders)), form=form
+        )
     except ModuleNotFoundError:
         return complain("Parquet needs pyarrow: pip install 'clob[export]'", UNUSABLE)
     rows = ", ".join(f"{table} {count:,}" for table, count in counts.items())

@@ -14,7 +14,7 @@ import msgspec
 
 from clob import Mode, SetMode
 from clob.errors import InvalidSnapshotError, ReplayDiffersError
-from clob_server.auth.api_keys import IDS, secret
+from clob_server.auth.api_keys import IDS, ids_key
 from clob_server.cli import remote
 from clob_server.cli.keys import add_folder, admin_token, folder_of, guarded, print_line
 from clob_server.cli.verify import AuditResult, audit
@@ -144,7 +144,7 @@ def back_up(arguments: Arguments, environ: Environ) -> None:
             raise SettingsError(f"no log found in {folder}")
         with closing(SqliteLog(folder)) as log:
             end, added = copy_log(LogSource(log, folder), target)
-        key = secret(folder, IDS)
+            key = ids_key(folder, lambda: recover(log)[0].num_orders)
     keep_key(target, key)
     print_line(f"ok, {added:,} commands added, last command {end.seq} in {target}")
 

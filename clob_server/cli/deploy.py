@@ -105,7 +105,12 @@ def deploy(arguments: argparse.Namespace, environ: Mapping[str, str]) -> int:
 
 def read(arguments: argparse.Namespace, environ: Mapping[str, str]) -> Settings:
     """Read the settings that apply."""
-    settings = Settings(**read_values(vars(arguments), environ, NAMES))
+    values = read_values(vars(arguments), environ, NAMES)
+    settings = Settings(**values)
+    if "data_dir" not in values and not Path(settings.data_dir).is_dir():
+        raise SettingsError(
+            f"--data-dir must name a data folder: the default, {settings.data_dir}, does not exist"
+        )
     missing = [option_of(name) for name in NEEDED if not getattr(settings, name)]
     if missing:
         rule = "the exchange needs the addresses of other contracts"

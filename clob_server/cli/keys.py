@@ -19,7 +19,8 @@ from clob_server.cli import remote
 from clob_server.cli.exit_codes import DONE, FAILED, UNUSABLE, complain
 from clob_server.cli.remote import add_command, keys_in
 from clob_server.core.clock import wall_clock_ms
-from clob_server.core.commands import DeactivateKey
+from clob_server.core.commands import AddKey, DeactivateKey
+from clob_server.core.state import ServerState
 from clob_server.http.admin_schemas import KeyRequest, add_key, draw_key
 from clob_server.log import LogLockedError
 from clob_server.log.sqlite import DATABASE
@@ -84,7 +85,7 @@ def add_create(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--environment",
         choices=ENVIRONMENTS,
-        help="environment of the key (default: that of the server, else test)",
+        help="environment of the key (default, and only valid one: that of the server)",
     )
     for name in ("requests", "orders"):
         parser.add_argument(
@@ -98,7 +99,7 @@ def add_create(parser: argparse.ArgumentParser) -> None:
 
 def make_token(arguments: Arguments, environ: Environ) -> None:
     """Create a token and print it."""
-    key = token_secret(folder_of(arguments, environ), environ)
+    key = token_secret(arguments, environ)
     now_s = wall_clock_ms() // 1000
     print_line(mint(key, arguments.sub, arguments.scope, now_s, arguments.ttl))
 
@@ -120,14 +121,18 @@ def create_key(arguments: Arguments, environ: Environ) -> None:
         created = call_server(arguments, environ, "POST", "/api/admin/keys", body)
         key_id, whole = created["keyId"], created["key"]
     else:
-        environment = arguments.environment or environ.get("CLOB_ENVIRONMENT", TEST)
-        if environment not in ENVIRONMENTS:
-            raise SettingsError(
-                f"CLOB_ENVIRONMENT must be {' or '.join(ENVIRONMENTS)}; got {environment!r}"
-            )
-        whole, key = draw_key(convert(body, KeyRequest), environment)
-        add_command(folder_of(arguments, environ), lambda now_ms: add_key(key, now_ms))
-        key_id = key.id
+        request = convert(body, KeyRequest)
+        folder = folder_with_log(arguments, environ)
+
+        drawn: list[str] = []
+
+        def make(now_ms: int, state: ServerState) -> AddKey:
+            whole, key = draw_key(request, environment_of(state, arguments, environ))
+            drawn[:] = whole, key.id
+            return add_key(key, now_ms)
+
+        add_command(folder, make)
+        whole, key_id = drawn
     sys.stderr.write(f"key {key_id} created; it is not shown again\n")
     print_line(whole)
 
@@ -152,7 +157,7 @@ def revoke_key(arguments: Arguments, environ: Environ) -> None:
         call_server(arguments, environ, "DELETE", f"/api/admin/keys/{key_id}")
     else:
         folder = folder_with_log(arguments, environ)
-        add_command(folder, lambda now_ms: DeactivateKey(key_id=key_id, now_ms=now_ms))
+        add_command(folder, lambda now_ms, _: DeactivateKey(key_id=key_id, now_ms=now_ms))
     print_line(f"key {key_id} deactivated")
 
 
@@ -177,6 +182,29 @@ def guarded(work: Callable[[Arguments, Environ], None]) -> Callable[[Arguments, 
     return act
 
 
+def environment_of(state: ServerState, arguments: Arguments, environ: Environ) -> str:
+    """Return the environment of a new key: that of the exchange, if its log has one.
+
+    Raises:
+        SettingsError: another one is given, or none is known.
+    """
+    given = arguments.environment or environ.get("CLOB_ENVIRONMENT")
+    recorded = state.registry.exchange
+    if recorded is None:
+        if given not in ENVIRONMENTS:
+            raise SettingsError(
+                "the log has no environment yet: start the server once, or set --environment or "
+                f"CLOB_ENVIRONMENT to {' or '.join(ENVIRONMENTS)}; got {given or 'none'}"
+            )
+        return given
+    if given not in (None, recorded.environment):
+        raise SettingsError(
+            f"the server of this folder runs in {recorded.environment} and would reject a key for "
+            f"{given!r} (--environment or CLOB_ENVIRONMENT)"
+        )
+    return recorded.environment
+
+
 def call_server(
     arguments: Arguments, environ: Environ, method: str, path: str, body: object = None
 ) -> Any:
@@ -189,19 +217,20 @@ def admin_token(arguments: Arguments, environ: Environ) -> str:
     token = environ.get("CLOB_TOKEN")
     if token:
         return token
-    key = token_secret(folder_of(arguments, environ), environ)
+    key = token_secret(arguments, environ)
     return mint(key, "clob-server", ADMIN, wall_clock_ms() // 1000, BRIEFLY_S)
 
 
-def token_secret(folder: Path, environ: Environ) -> bytes:
+def token_secret(arguments: Arguments, environ: Environ) -> bytes:
     """Return the secret that signs tokens."""
+    folder = folder_of(arguments, environ)
     given = environ.get("CLOB_JWT_SECRET", "").encode()
     if given:
         if len(given) < SECRET_BYTES_MIN:
             raise SettingsError(f"CLOB_JWT_SECRET must have at least {SECRET_BYTES_MIN} bytes")
         return given
     if not (folder / TOKENS).is_file():
-        raise SettingsError(f"no {TOKENS} in {folder}; a server creates it at its first start")
+        raise SettingsError(f"no {TOKENS} found in {folder}{hint_for(arguments, environ)}")
     return secret(folder, TOKENS)
 
 
@@ -214,8 +243,15 @@ def folder_with_log(arguments: Arguments, environ: Environ) -> Path:
     """Return the data folder, which must have a log."""
     folder = folder_of(arguments, environ)
     if not (folder / DATABASE).is_file():
-        raise SettingsError(f"no log found in {folder}")
+        raise SettingsError(f"no log found in {folder}{hint_for(arguments, environ)}")
     return folder
+
+
+def hint_for(arguments: Arguments, environ: Environ) -> str:
+    """Return how to name the data folder, if the default one was used."""
+    if arguments.data_dir or environ.get("CLOB_DATA_DIR"):
+        return ", where the server has to be started once"
+    return ", the default folder; name that of the server with --data-dir or CLOB_DATA_DIR"
 
 
 def words(text: str) -> tuple[str, ...]:

@@ -17,6 +17,7 @@ from clob import ClobError
 from clob_server.core.clock import ClockGuard
 from clob_server.core.commands import ApiKey, ServerCommand, encode
 from clob_server.core.recovery import recover
+from clob_server.core.state import ServerState
 from clob_server.log import SqliteLog
 
 TIMEOUT_S: Final = 10.0
@@ -74,8 +75,8 @@ def no_response(url: str, error: Exception) -> RemoteError:
     return RemoteError(f"no valid response from {url}: {error!r}")
 
 
-def add_command(folder: Path, make: Callable[[int], ServerCommand]) -> None:
-    """Append one server command, made for the current time; a missing log is created.
+def add_command(folder: Path, make: Callable[[int, ServerState], ServerCommand]) -> None:
+    """Append one server command, made for the current time and state, to an existing log.
 
     Raises:
         LogLockedError: a server is using the folder.
@@ -87,7 +88,7 @@ def add_command(folder: Path, make: Callable[[int], ServerCommand]) -> None:
         state, hashed, _ = recover(log)
         clock = ClockGuard(folder=folder)
         clock.follow_log(lambda: state.now_ms)
-        command = make(max(clock.commit_ms(), state.now_ms))
+        command = make(max(clock.commit_ms(), state.now_ms), state)
         raw = encode(command)
         state.apply(command)
         log.append([raw], log.tail.seq, event_hash=hashed)

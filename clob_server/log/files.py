@@ -11,6 +11,8 @@ A **snapshot** is a header of 89 bytes, the state, and the hash of both.
 import contextlib
 import hashlib
 import os
+import shlex
+import stat
 import struct
 from pathlib import Path
 from typing import Final
@@ -50,6 +52,24 @@ def make_file(path: Path) -> None:
     """
     with contextlib.suppress(FileExistsError):
         os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+
+
+def check_private(path: Path, forbidden: int = 0o077) -> None:
+    """Reject a file with a secret that other users may use.
+
+    Args:
+        path: the file.
+        forbidden: permission bits that the file must not have.
+
+    Raises:
+        OSError: the file does not exist, or has such a permission.
+    """
+    mode = stat.S_IMODE(path.stat().st_mode)
+    if mode & forbidden:
+        raise PermissionError(
+            f"{path} holds a secret, but its mode {mode:o} allows other users of the machine to "
+            f"use it; run: chmod 600 {shlex.quote(str(path))}"
+        )
 
 
 def sync_folder(path: Path) -> None:

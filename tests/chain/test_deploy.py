@@ -55,6 +55,7 @@ def key_file(tmp_path):
     """The key file of an account that is not an operator yet."""
     path = tmp_path / "founder.key"
     path.write_text(FOUNDER.private_key)
+    path.chmod(0o600)
     return path
 
 
@@ -171,6 +172,7 @@ def test_unusable_deployment_is_rejected_without_a_transaction(chain, tmp_path, 
     result = rejection(run_deploy(chain, tmp_path, *options, *contracts, contracts=False))
     assert result == f"CHAIN_UNAVAILABLE: no contract at {NO_CONTRACT}"
     (tmp_path / "poor.key").write_text("12" * 32)
+    (tmp_path / "poor.key").chmod(0o600)
     poor = ("--operator-key-file", tmp_path / "poor.key")
     result = rejection(run_deploy(chain, tmp_path / "poor", *poor))
     assert result.startswith("OPERATOR_OUT_OF_GAS: ")
@@ -234,6 +236,7 @@ def test_trades_settle_through_the_deployed_exchange(tmp_path):
 def test_production_server_uses_the_deployed_exchange(tmp_path):
     key = tmp_path / "operator.key"
     key.write_text(OPERATOR.private_key)
+    key.chmod(0o600)
     with running(start_anvil("--chain-id", "137")) as node:
         chain = Chain(node, tmp_path / "maker")
         with working(chain.folder, node.url, chain_id=137, exchange="") as worker:

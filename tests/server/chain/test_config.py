@@ -1,6 +1,7 @@
 """Chain configuration from the settings, and rejected settings."""
 
 import socket
+from pathlib import Path
 
 import pytest
 
@@ -32,6 +33,7 @@ PRODUCTION = {
 def key_file(tmp_path):
     path = tmp_path / "operator.key"
     path.write_text(f"{'AB' * 32}\n")
+    path.chmod(0o600)
     return str(path)
 
 
@@ -80,10 +82,22 @@ def test_key_file_is_read_or_rejected_without_showing_its_content(tmp_path, key_
     assert operator_key(chosen) == f"0x{'ab' * 32}"
     assert operator_of(chosen) is None
     path = tmp_path / "bad.key"
+    path.touch(mode=0o600)
     for content in ("", "0x12", "zz" * 32, "ab" * 33):
         path.write_text(content)
         with pytest.raises(SettingsError, match="must hold 64 hex digits and nothing else"):
             settings(chain=NODE, operator_key_file=str(path))
+
+
+@pytest.mark.parametrize("mode", [0o644, 0o604, 0o602, 0o601, 0o666])
+def test_key_file_that_every_user_may_use_is_rejected_with_the_remedy(key_file, mode):
+    path = Path(key_file)
+    path.chmod(mode)
+    with pytest.raises(SettingsError, match=f"its mode {mode:o} .* run: chmod 600 {path}$"):
+        settings(chain=NODE, operator_key_file=key_file)
+    for allowed in (0o400, 0o600, 0o440, 0o640):
+        path.chmod(allowed)
+        settings(chain=NODE, operator_key_file=key_file)
 
 
 def test_development_chain_uses_the_default_operator():

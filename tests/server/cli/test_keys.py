@@ -11,11 +11,15 @@ from pathlib import Path
 import jwt
 import pytest
 
+from clob.journal import ZERO_HASH
 from clob_server import cli
 from clob_server.cli import keys
 from clob_server.cli.verify import audit
+from clob_server.core.commands import DescribeExchange, encode
+from clob_server.core.identity import exchange_settings
 from clob_server.core.recovery import recover
 from clob_server.log import SqliteLog
+from clob_server.settings import Settings
 from tests.server.auth.budgets import place
 from tests.server.auth.guard_harness import MAKER
 from tests.server.auth.servers import operated_server
@@ -46,6 +50,15 @@ def server(tmp_path_factory):
         yield made
 
 
+def prepared(folder, environment="test"):
+    """Make a folder as after the first start of a server; return it."""
+    exchange = exchange_settings(Settings(environment=environment))
+    with closing(SqliteLog(folder)) as log:
+        command = DescribeExchange(exchange=exchange, now_ms=1)
+        log.append([encode(command)], 0, event_hash=ZERO_HASH)
+    return folder
+
+
 def in_folder(folder):
     return "--data-dir", folder
 
@@ -56,7 +69,7 @@ def keys_of(folder):
 
 
 def test_key_is_created_offline(run, tmp_path):
-    folder = tmp_path / "data"
+    folder = prepared(tmp_path / "data", "production")
     code, out, err = run(
         *("key", "create", *in_folder(folder), "--name", "bot", "--scopes", "trade,cancel"),
         *("--makers", MAKER.lower(), "--orders-per-minute", 50, "--environment", "production"),
@@ -72,12 +85,12 @@ def test_key_is_created_offline(run, tmp_path):
     run("key", "create", *in_folder(folder), "--name", "\x1b[2J\n", "--scopes", "read")
     code, out, _ = run("key", "list", *in_folder(folder))
     out, second = out.splitlines()
-    assert second.endswith(r"active       test        read  '\x1b[2J\n'")
+    assert second.endswith(r"active       production  read  '\x1b[2J\n'")
     assert (code, out.split()) == (0, [key_id, "active", "production", "trade,cancel", "bot"])
 
 
 def test_server_accepts_offline_keys_and_rejects_revoked_ones(run, tmp_path):
-    folder = tmp_path / "test"
+    folder = prepared(tmp_path / "test")
     options = ("--name", "k", "--scopes", "read")
     active, revoked = (
         run("key", "create", *in_folder(folder), *options)[1].strip() for _ in range(2)
@@ -97,6 +110,7 @@ def test_server_accepts_offline_keys_and_rejects_revoked_ones(run, tmp_path):
 
 
 def test_rejected_revocation_writes_nothing(run, tmp_path):
+    prepared(tmp_path)
     key = run("key", "create", *in_folder(tmp_path), "--name", "k", "--scopes", "read")[1]
     run("key", "revoke", key[5:17], *in_folder(tmp_path))
     with closing(SqliteLog(tmp_path)) as log:
@@ -120,25 +134,55 @@ def test_rejected_revocation_writes_nothing(run, tmp_path):
     ],
 )
 def test_invalid_key_is_rejected(run, tmp_path, words, field):
-    folder = tmp_path / "none"
+    folder = prepared(tmp_path / "data")
     code, out, err = run("key", "create", *in_folder(folder), *words)
     assert (code, out) == (1, "")
     assert field in err
-    assert not folder.exists()
+    assert not keys_of(folder)
 
 
 def test_unknown_environment_is_rejected(run, tmp_path):
+    words = ("key", "create", *in_folder(prepared(tmp_path)), "--name", "k", "--scopes", "read")
+    for given in ("mainnet", "production"):
+        code, out, err = run(*words, CLOB_ENVIRONMENT=given)
+        assert (code, out) == (2, "")
+        assert f"runs in test and would reject a key for '{given}'" in err
+    code, out, err = run(*words, "--environment", "production")
+    assert (code, out, "runs in test" in err) == (2, "", True)
+    assert not keys_of(tmp_path)
+
+
+def test_log_without_an_environment_needs_one_for_a_key(run, tmp_path):
+    SqliteLog(tmp_path).close()
     words = ("key", "create", *in_folder(tmp_path), "--name", "k", "--scopes", "read")
-    code, _, err = run(*words, CLOB_ENVIRONMENT="mainnet")
-    assert (code, "CLOB_ENVIRONMENT" in err) == (2, True)
+    code, out, err = run(*words)
+    assert (code, out, "no environment yet" in err) == (2, "", True)
+    assert run(*words, CLOB_ENVIRONMENT="production")[0] == 0
+    assert [key.environment for key in keys_of(tmp_path).values()] == ["production"]
 
 
-@pytest.mark.parametrize("words", [("list",), ("revoke", "000000000000")])
-def test_folder_without_a_log_is_not_changed(run, tmp_path, words):
+CREATE = ("create", "--name", "k", "--scopes", "read")
+
+
+@pytest.mark.parametrize("words", [("list",), ("revoke", "000000000000"), CREATE])
+def test_folder_without_a_log_is_not_changed(run, tmp_path, monkeypatch, words):
     folder = tmp_path / "mistyped"
-    code, out, err = run("key", *words, *in_folder(folder))
-    assert (code, out, err) == (2, "", f"clob-server: no log found in {folder}\n")
-    assert not folder.exists()
+    for options in (in_folder(folder), ()):
+        monkeypatch.chdir(tmp_path)
+        code, out, err = run("key", *words, *options)
+        assert (code, out) == (2, "")
+        assert err.startswith(f"clob-server: no log found in {folder if options else 'clob-data'},")
+        assert ("started once" if options else "with --data-dir or CLOB_DATA_DIR") in err
+        assert not list(tmp_path.iterdir())
+
+
+def test_token_and_deployment_create_no_default_folder(run, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    code, out, err = run("token", "--sub", "olga")
+    assert (code, out, "with --data-dir or CLOB_DATA_DIR" in err) == (2, "", True)
+    assert cli.main(["deploy", "--chain", "http://127.0.0.1:1"]) == 2
+    assert "--data-dir must name a data folder" in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
 
 
 def test_folder_of_a_running_server_is_not_changed(run, server):
@@ -233,6 +277,7 @@ def test_token_with_an_invalid_ttl_is_rejected(run, ttl):
 
 
 def test_data_dir_defaults_to_the_environment_variable(run, tmp_path):
+    prepared(tmp_path)
     _, out, _ = run("key", "create", "--name", "k", "--scopes", "read", CLOB_DATA_DIR=str(tmp_path))
     assert KEY.fullmatch(out.strip())[1] in keys_of(tmp_path)
 

@@ -15,6 +15,7 @@ import pytest
 import clob
 from clob.journal import ZERO_HASH
 from clob_server import cli
+from clob_server.auth.api_keys import IDS, TOKENS
 from clob_server.cli.verify import audit
 from clob_server.core.commands import Budgets, SetBudgets, encode
 from clob_server.core.identity import ExchangeDiffersError, changed_exchange, exchange_settings
@@ -159,13 +160,47 @@ def test_start_and_end_are_logged(tmp_path):
 
 
 def test_end_with_an_unanswered_request_is_logged(tmp_path):
-    with logged(tmp_path / "data", grace_s=4) as (live, lines):
+    with logged(tmp_path / "data", grace_s=8) as (live, lines):
         url = httpx.URL(live.url)
         with socket.create_connection((url.host, url.port)) as client:
             client.sendall(
-                b"POST /api/orders HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\n{"
+                b"POST /api/orders HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n"
+                b"Expect: 100-continue\r\n\r\n"
             )
-            live.http.get("/health")  # the server has read the request before
-            assert live.stop() == 0
-        end = line_of(lines(), "ended with unfinished work")
+            assert client.recv(99).startswith(b"HTTP/1.1 100 ")  # the server waits for the body
+            live.stop()
+        [end] = [line for line in lines() if "unanswered_requests" in line]
+    assert end["message"] == "ended with unfinished work" or end["exit_code"] == 1
     assert (end["reason"], end["unanswered_requests"]) == ("SIGTERM", 1)
+
+
+# ----- secrets of the folder ------------------------------------------------------------------
+
+
+def test_deleted_and_public_secrets_are_rejected_with_the_remedy(tmp_path):
+    folder = tmp_path / "data"
+    order = {"maker": OTHER_CONTRACT, "marketId": "m", "tokenId": "1", "side": 0, "price": 50}
+    with live_server(folder) as live:
+        answer = live.http.post("/api/orders/gasless", json={**order, "size": "100"})
+        assert answer.status_code == 200
+        assert live.stop() == 0
+    for name in (IDS, TOKENS):
+        for mode in (0o644, 0o640, 0o602):
+            (folder / name).chmod(mode)
+            code, line = start(folder)
+            assert (code, f"mode {mode:o} allows other users" in line) == (2, True)
+            assert line.endswith(f"run: chmod 600 {folder / name}")
+        (folder / name).chmod(0o600)
+    (folder / IDS).unlink()
+    before = sorted(path.name for path in folder.iterdir())
+    code, line = start(folder)
+    assert (code, f"{folder / IDS} is missing, but the log has 1 orders, and" in line) == (2, True)
+    assert cli.main(["export", str(tmp_path / "rows"), str(folder), "--form", "jsonl"]) == 2
+    assert sorted(path.name for path in folder.iterdir()) == before
+    remedy = line.rpartition("with: ")[2]
+    subprocess.run(["sh", "-c", remedy], check=True)
+    (folder / TOKENS).unlink()
+    with logged(folder) as (live, lines):
+        assert live.stop() == 0
+        [warning] = [line for line in lines() if line["level"] == "warning"]
+    assert warning["message"].startswith("tokens.key was missing: it was created")
