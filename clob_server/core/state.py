@@ -323,9 +323,13 @@ class ServerState:
 
     def snapshot(self) -> bytes:
         """Encode the whole state; equal states give equal bytes. O(everything)."""
+        return self._encode(self.matcher.snapshot())
+
+    def _encode(self, matcher: bytes) -> bytes:
+        """Encode the state with the snapshot of its matcher."""
         kept = _Kept(
             version=_VERSION,
-            matcher=self.matcher.snapshot(),
+            matcher=matcher,
             registry=self.registry.snapshot(),
             now_ms=self.now_ms,
             num_orders=self.num_orders,
@@ -361,7 +365,7 @@ class ServerState:
             }
             attachments = {_unpacked(each): data for each, data in kept.attachments}
             finished = [None if each is None else _unpacked(each) for each in kept.finished]
-        except (msgspec.MsgspecError, ValueError, TypeError) as error:
+        except (msgspec.MsgspecError, ValueError, TypeError, RecursionError) as error:
             raise InvalidSnapshotError(f"not a snapshot of a server: {error}") from None
         state = cls(Matcher.restore(kept.matcher), registry)
         state.num_orders, state.num_trades = kept.num_orders, kept.num_trades
@@ -370,6 +374,9 @@ class ServerState:
         state._attachments.update(attachments)
         state._finished.extend(finished)
         state.now_ms = kept.now_ms
+        # Matcher.restore has checked its own part.
+        if state._encode(kept.matcher) != snapshot:
+            raise InvalidSnapshotError("not a snapshot of a server: it has another encoding")
         return state
 
 

@@ -1,5 +1,7 @@
 """ServerState: matcher and registry in one sequence, shared counts and signature records."""
 
+import random  # noqa: TID251 - seeded, and outside the engine
+
 import msgspec
 import pytest
 
@@ -25,6 +27,7 @@ from clob.errors import (
 )
 from clob_server.core.commands import Budgets, OrderCharge, SetBudgets
 from clob_server.core.state import CHARGE_MS, Charged, ServerState, outcome_of
+from tests.differential.mutation import mutant
 from tests.matchers import buy, market, rejected, sell
 from tests.server.engines import attachment, record, signed
 
@@ -366,3 +369,20 @@ def test_charges_are_kept_for_a_minute_and_in_snapshots():
     assert ServerState.restore(state.snapshot()).charges == state.charges
     state.apply(charge(late + CHARGE_MS, (b"d", 1)))
     assert list(state.charges) == [Charged(late + CHARGE_MS, b"d", 1)]
+
+
+def test_damaged_snapshot_is_rejected_or_restored_to_the_same_bytes():
+    states = [ServerState().snapshot(), busy().snapshot()]
+    rng = random.Random(1)
+    restored = 0
+    for _ in range(3_000):
+        state = mutant(rng, rng.choice(states), states)
+        try:
+            again = ServerState.restore(state)
+        except InvalidSnapshotError:
+            continue
+        assert again.snapshot() == state
+        restored += 1
+    assert restored
+    with pytest.raises(InvalidSnapshotError):
+        ServerState.restore(b"\x91" * 100_000)
