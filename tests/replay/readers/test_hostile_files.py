@@ -169,7 +169,7 @@ def archives(tmp_path_factory):
     return files
 
 
-@pytest.mark.parametrize("count", [150, pytest.param(3_000, marks=pytest.mark.long)])
+@pytest.mark.parametrize("count", [150, pytest.param(1_000, marks=pytest.mark.long)])
 @pytest.mark.parametrize(
     "name",
     ["day.csv.gz", "day.csv.bz2", "day.csv.zst", "es.dbn.zst", "day.parquet", "day.npz"],
