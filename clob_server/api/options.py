@@ -7,15 +7,21 @@ import msgspec
 
 from clob import SelfTrade, TimeInForce
 from clob.units import TIME_MAX
-from clob_server.api.faults import wrong
+from clob_server.api.faults import fault, wrong
 
 MARKET_ID_MAX: Final = 64
 """Longest market id, in characters."""
 CLIENT_ID_MAX: Final = 64
 """Longest client order id, in characters."""
+MIN_SIZE_WEI: Final = 10**16
+"""Smallest order of a market that names no other: 0.01 token."""
+EXPIRATION_MAX_S: Final = 10**11
+"""Later Unix seconds, from the year 5138 on, are meant in another unit."""
 OPTIONAL: Final = frozenset(("timeInForce", "postOnly", "selfTrade", "clientOrderId", "deadlineMs"))
 """The names of the options besides ``marketId``."""
 
+_SECONDS_MIN: Final = 10**9
+"""Unix seconds of 2001."""
 _MARKET_ID: Final = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._:-")
 _Word = TypeVar("_Word", TimeInForce, SelfTrade)
 
@@ -55,7 +61,26 @@ def read_options(body: Mapping[str, Any]) -> OrderOptions:
     is_int = type(deadline_ms) is int
     if deadline_ms is not None and not (is_int and 0 <= deadline_ms <= TIME_MAX):
         raise wrong("deadlineMs", "must be Unix milliseconds, an integer", deadline_ms)
+    if deadline_ms is not None and _SECONDS_MIN <= deadline_ms < EXPIRATION_MAX_S:
+        hint = f"{deadline_ms}, which is seconds; in milliseconds it is {deadline_ms}000"
+        raise fault("deadlineMs", f"deadlineMs must be Unix milliseconds; got {hint}")
     return OrderOptions(market, tif, bool(post_only), policy, client_id, deadline_ms)
+
+
+def check_expiration(expiration_s: int) -> None:
+    """Reject an expiration in a finer unit than seconds.
+
+    Raises:
+        ApiError: INVALID_FIELD, with the unit and the seconds.
+    """
+    if expiration_s < EXPIRATION_MAX_S:
+        return
+    text = f"expiration must be Unix seconds, below {EXPIRATION_MAX_S}; got {expiration_s}"
+    for unit, factor in (("milli", 10**3), ("micro", 10**6), ("nano", 10**9)):
+        if expiration_s < EXPIRATION_MAX_S * factor:
+            seconds = expiration_s // factor
+            raise fault("expiration", f"{text}, probably {unit}seconds: {seconds} in seconds")
+    raise fault("expiration", f"{text}; 0 or absent is no expiration")
 
 
 def market_id(value: object) -> str:

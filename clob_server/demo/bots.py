@@ -23,6 +23,7 @@ from clob import (
     TimeInForce,
     tokens,
 )
+from clob_server.api.options import MIN_SIZE_WEI
 from clob_server.chain.config import DEVELOPMENT
 from clob_server.chain.eth.accounts import BOTS, OPERATOR
 from clob_server.core.commands import AnyCommand, BindMarket, DescribeMarket
@@ -58,7 +59,7 @@ def opening(service: Service, now_ms: int) -> tuple[AnyCommand, ...]:
     """Return commands that open the market, fill both books and make some trades."""
     commands: list[AnyCommand] = [
         BindMarket(market=MARKET, condition=CONDITION, now_ms=now_ms),
-        AddMarket(market=Market(id=MARKET, yes=YES, no=NO), now_ms=now_ms),
+        AddMarket(market=Market(id=MARKET, yes=YES, no=NO, min_size=MIN_SIZE_WEI), now_ms=now_ms),
         DescribeMarket(
             market=MARKET,
             question=QUESTION,

@@ -94,7 +94,7 @@ class MarketRequest(AdminBody, frozen=True, kw_only=True):
     description: Description = ""
     """Further explanation of the question."""
     min_size: str | int | None = None
-    """Minimum order size in wei; null is 1, or 0.01 token if trades settle on the chain."""
+    """Minimum order size in wei; null is 0.01 token, 10^16."""
     resting_fee_rate_bps: FeeRate = 0
     """Maximum fee rate of the resting order, basis points."""
     incoming_fee_rate_bps: FeeRate = 0

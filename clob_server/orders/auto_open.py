@@ -15,6 +15,7 @@ from clob.errors import (
     UnknownOrderError,
 )
 from clob.signing.fields import received
+from clob_server.api.options import MIN_SIZE_WEI
 from clob_server.api.problems import ApiError
 from clob_server.core.state import ServerState
 
@@ -51,7 +52,9 @@ class AutoOpening:
                 raise ApiError(
                     "TOO_MANY_MARKETS", f"market {received(name)} cannot be opened: {detail}"
                 )
-            command = AddMarket(market=Market(id=name, yes=token, no=""), now_ms=now_ms)
+            command = AddMarket(
+                market=Market(id=name, yes=token, no="", min_size=MIN_SIZE_WEI), now_ms=now_ms
+            )
         elif market.settles:  # the order was read by the rules of a market that does not settle
             raise UnknownMarketError(
                 f"market {received(name)} has just opened; send the order again"

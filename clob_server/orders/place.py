@@ -31,7 +31,13 @@ from clob.signing.fields import received
 from clob.status import OrderStatus, status_of
 from clob.units import FEE_RATE_MAX_BPS
 from clob_server.api.faults import check_wallet, fault, missing, read_wallet
-from clob_server.api.options import OPTIONAL, OrderOptions, read_options
+from clob_server.api.options import (
+    EXPIRATION_MAX_S,
+    OPTIONAL,
+    OrderOptions,
+    check_expiration,
+    read_options,
+)
 from clob_server.api.request import ApiRequest, Reply, reply
 from clob_server.api.schemas import NO_SIGNATURE, CreatedBody, TradeSummary
 from clob_server.auth.guard import Guard
@@ -189,6 +195,8 @@ class OrderPlacement:
             raise missing("signature", resource.RULES["signature"])
         if signed.maker == ZERO_ADDRESS:
             check_wallet("maker", signed.maker)
+        if signed.expiration_s >= EXPIRATION_MAX_S:
+            check_expiration(signed.expiration_s)
         name = body.get("marketId")
         market = self.state.markets.get(name) if type(name) is str else None
         if market is not None and OPTIONAL.isdisjoint(body):  # most orders
@@ -381,10 +389,11 @@ def read_terms(body: Mapping[str, Any]) -> tuple[int, int | None]:
 
     Raises:
         InvalidFieldError: one is not an integer of 0 or more.
-        ApiError: INVALID_FEE_RATE.
+        ApiError: INVALID_FIELD, the expiration is not in seconds; INVALID_FEE_RATE.
     """
     expiration, rate = body.get("expiration"), body.get("feeRateBps")
     expiration_s = 0 if expiration is None else fields.uint("expiration", expiration)
+    check_expiration(expiration_s)
     if rate is None:
         return expiration_s, None
     rate = fields.uint("feeRateBps", rate)

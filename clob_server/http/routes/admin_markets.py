@@ -11,7 +11,7 @@ from clob.errors import InvalidAmountError, MarketNotOpenError
 from clob.signing import fields
 from clob.units import SIZE_MAX
 from clob_server.api.faults import missing
-from clob_server.api.options import market_id
+from clob_server.api.options import MIN_SIZE_WEI, market_id
 from clob_server.api.problems import ApiError
 from clob_server.api.request import Reply, reply
 from clob_server.core.commands import (
@@ -35,8 +35,6 @@ from clob_server.http.server import Request, Route, Server
 
 PAIR_LOT_WEI: Final = 100
 """Sizes are multiples of this in markets with complementary matching (decision 40)."""
-SETTLED_MIN_WEI: Final = 10**16
-"""Default minimum size in markets that settle on the chain (decision 52)."""
 BASE_BYTES: Final = 16
 """Bytes of the random base that makes the trade ids of one log unique on a chain."""
 
@@ -55,14 +53,11 @@ async def create_market(call: Request) -> Reply:
     name = market_id(request.market_id)
     condition = condition_of(server, name, request) if request.yes_token_id is None else None
     yes, no = read_tokens(request) if condition is None else (condition.yes, condition.no)
-    min_size = request.min_size
-    if min_size is None:
-        min_size = SETTLED_MIN_WEI if request.settles else 1
     market = Market(
         id=name,
         yes=yes,
         no=no,
-        min_size=read_min_size(min_size),
+        min_size=MIN_SIZE_WEI if request.min_size is None else read_min_size(request.min_size),
         resting_fee_rate_bps=request.resting_fee_rate_bps,
         incoming_fee_rate_bps=request.incoming_fee_rate_bps,
         self_trade=SelfTrade[request.self_trade],

@@ -18,6 +18,9 @@ from tests.server.api.makers import (
 )
 from tests.server.live import live_server
 
+MILLI = ONE // 1000
+"""A thousandth of a token, in wei."""
+
 # ----- prices and amounts --------------------------------------------------------------------
 
 
@@ -50,8 +53,8 @@ def test_decision_02_filled_amount(api, market, alice, bob):
 
 
 @pytest.mark.parametrize(("side", "maker", "taker", "price"), [
-    (BUY, 50, 100, 50), (BUY, 335, 1000, 33), (BUY, 33 * ONE + 1, 100 * ONE, 33),
-    (SELL, 1000, 335, 34), (SELL, 100 * ONE, 33 * ONE - 1, 33),
+    (BUY, 50 * MILLI, 100 * MILLI, 50), (BUY, 335 * MILLI, 1000 * MILLI, 33), (BUY, 33 * ONE + 1, 100 * ONE, 33),
+    (SELL, 1000 * MILLI, 335 * MILLI, 34), (SELL, 100 * ONE, 33 * ONE - 1, 33),
 ])  # fmt: skip
 def test_decision_03_price_from_amounts(api, market, alice, side, maker, taker, price):
     """c counts as signed when d < 100 (less than one wei of collateral on the whole order), and off
@@ -73,8 +76,12 @@ def test_decision_03_price_out_of_range(http, market, alice, maker, taker):
 def test_decision_03_strict(tmp_path, market, alice):
     """`price_policy="strict"` (off by default) rejects what is not exact."""
     with live_server(tmp_path / "data", price_policy="strict") as live:
-        assert_rejected(live.http, with_amounts(alice, market, BUY, 335, 1000), "INVALID_AMOUNT")
-        assert ApiClient(live.http).place(with_amounts(alice, market, BUY, 330, 1000))["success"]
+        assert_rejected(
+            live.http, with_amounts(alice, market, BUY, 335 * MILLI, 1000 * MILLI), "INVALID_AMOUNT"
+        )
+        assert ApiClient(live.http).place(
+            with_amounts(alice, market, BUY, 330 * MILLI, 1000 * MILLI)
+        )["success"]
 
 
 def test_decision_04_rounding_of_collateral(api, market, alice, bob):

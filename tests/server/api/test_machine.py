@@ -41,7 +41,7 @@ from tests.signings import DOMAIN
 LONG_AGO = 1_700_000_000
 sides = st.sampled_from([BUY, SELL])
 prices = st.integers(47, 53)
-sizes = st.sampled_from([1_000, ONE // 2, ONE, 3 * ONE, 3 * ONE + 1])
+sizes = st.sampled_from([10**16, ONE // 2, ONE, 3 * ONE, 3 * ONE + 1])
 instructions = {
     "timeInForce": st.sampled_from(["GTC", "IOC", "FOK", "GTD"]),
     "postOnly": st.booleans(),

@@ -7,7 +7,7 @@ GASLESS = {
     "tokenId": "1",
     "side": 0,
     "price": 50,
-    "size": "100",
+    "size": "100000000000000000000",
     "marketId": "budgets",
 }
 BUDGETS = {

@@ -53,7 +53,7 @@ def state_of(server, name):
 
 def place(server, name, headers=None, **more):
     token = state_of(server, name)["yesTokenId"]
-    body = {"maker": MAKER, "tokenId": token, "side": 0, "price": 50, "size": "100", **more}
+    body = {"maker": MAKER, "tokenId": token, "side": 0, "price": 50, "size": str(10**20), **more}
     body["marketId"] = name
     return server.http.post("/api/orders/gasless", json=body, headers=headers)
 

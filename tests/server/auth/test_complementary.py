@@ -12,6 +12,7 @@ TOKENS = {"yesTokenId": "71", "noTokenId": "72"}
 def server(tmp_path_factory):
     with operated_server(tmp_path_factory.mktemp("pairs"), "test", rate_limits=False) as made:
         terms = {"marketId": "pairs", **TOKENS, "complementary": True}
+        terms["minSize"] = "100"
         opened = made.http.post("/api/admin/markets", json=terms, headers=made.operator)
         assert (opened.json()["complementary"], opened.json()["lotWei"]) == (True, "100")
         yield made

@@ -23,7 +23,7 @@ def folder(tmp_path):
                 "tokenId": "1",
                 "side": number % 2,
                 "price": 50,
-                "size": "100",
+                "size": "100000000000000000000",
             }
             live.http.post("/api/orders/gasless", json=body).raise_for_status()
         wait_until(lambda: list(live.folder.glob("snapshot-*.bin")))

@@ -105,7 +105,7 @@ def test_demo_is_recreated_at_each_start(tmp_path):
             "tokenId": "7",
             "side": 0,
             "price": 50,
-            "size": "1000",
+            "size": "1000000000000000000",
         }
         assert live.http.post("/api/orders/gasless", json=order).status_code == 200
         live.kill()

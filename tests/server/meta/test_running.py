@@ -203,7 +203,7 @@ def test_failed_commit_ends_the_process_and_loses_no_acknowledged_order(tmp_path
         "tokenId": "1",
         "side": 0,
         "price": 50,
-        "size": "100",
+        "size": "100000000000000000000",
     }
     acknowledged = []
     with live_server(tmp_path, rate_limits=False, stderr=subprocess.PIPE) as live:
