@@ -1,7 +1,9 @@
 """Explains a wrong signature: tries the usual mistakes of clients and names the one that fits."""
 
+import functools
+import re
 from collections.abc import Iterable, Iterator
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -10,8 +12,10 @@ from clob.signing import fields, secp
 from clob.signing.domain import Domain
 from clob.signing.errors import InvalidDomainError, Verdict
 from clob.signing.rejections import describe
+from clob.signing.schema import Schema
 from clob.signing.signed_struct import Signed
 
+HEX_DIGITS: Final = re.compile("[0-9a-f]+")
 POLYMARKET = "Polymarket CTF Exchange"
 PREDICT_FUN = "predict.fun CTF Exchange"
 
@@ -26,6 +30,14 @@ KNOWN_DOMAINS: Final[tuple[Domain, ...]] = (
     Domain(PREDICT_FUN, "1", 97, "0x2A6413639BD3d73a20ed8C95F634Ce198ABbd2d7"),
 )
 """Published domains of exchanges with the same order struct; not a complete list."""
+
+COMMON_CHAINS: Final = (1, 137, 80002, 80001, 8453, 84532, 56, 97, 42161, 10, 11155111, 31337, 1337)
+"""Chain ids that clients have as defaults."""
+COMMON_NAMES: Final = (
+    (POLYMARKET, "1"), (POLYMARKET, "2"), (PREDICT_FUN, "1"), ("Limitless CTF Exchange", "1"),
+    ("OPINION CTF Exchange", "1"), ("ClobAuthDomain", "1"),
+)  # fmt: skip
+"""Names and versions that clients sign for."""
 
 
 class Explanation(msgspec.Struct, frozen=True, kw_only=True):
@@ -49,9 +61,12 @@ def explain(order: Signed, domains: Domain | Iterable[Domain]) -> Explanation:
     """Identify the data that a signature was made for.
 
     Tries EIP-712 and personal_sign (also of the hash as text) for the given domains and
-    :data:`KNOWN_DOMAINS`; the struct without a domain; and for the first domain the order with
-    another signature type or side, with a salt rounded by a float, and with maker and signer
-    exchanged. Costs dozens of recoveries: use it for diagnosis, not for every order.
+    :data:`KNOWN_DOMAINS`; the name, version, contract or chain of the first domain with others in
+    common use; the struct without a domain, or in a domain without contract; and for the first
+    domain the order with another signature type or side, with amounts or times in another unit,
+    with a salt rounded by a float, and with maker and signer exchanged. A malformed signature is
+    repaired where its mistake is known. Costs about a hundred
+    recoveries: use it for diagnosis, not for every order.
 
     Args:
         order: an order or another signed struct.
@@ -69,7 +84,7 @@ def explain(order: Signed, domains: Domain | Iterable[Domain]) -> Explanation:
     digest = secp.digest_of(order, ours.separator)
     first = secp.recover(digest, order.signature)
     if not isinstance(first, bytes):
-        return Explanation(text=describe(Verdict(first), order.signature), found=False)
+        return Explanation(text=malformed(order, digest, signers, Verdict(first)), found=False)
     for method, domain, digest in candidates(order, expected_domains):
         address = secp.recover(digest, order.signature)
         if isinstance(address, bytes) and f"0x{address.hex()}" in signers:
@@ -89,7 +104,44 @@ def sentence(method: str, signer: str, domain: Domain | None, ours: Domain) -> s
     if domain is None:
         return f"signed by {signer} {method}"
     text = f"signed by {signer} for {domain}, {method}"
-    return text if domain == ours else f"{text}; expected domain {ours}"
+    if domain == ours:
+        return text
+    given, wanted = domain.to_json(), ours.to_json()
+    apart = [name for name in wanted if given.get(name) != wanted[name]]
+    return f"{text}; another {' and '.join(apart)}; expected domain {ours}"
+
+
+def malformed(order: Signed, digest: bytes, signers: set[str], verdict: Verdict) -> str:
+    """Describe a malformed signature; with the right one if its mistake is known."""
+    text = describe(verdict, order.signature)
+    for reason, signature in repaired(order.signature):
+        for each in (digest, secp.personal_digest(digest)):
+            address = secp.recover(each, signature)
+            if isinstance(address, bytes) and f"0x{address.hex()}" in signers:
+                return f"{text}; {reason}: {signature} is by {secp.checksummed(address)}"
+    return text
+
+
+def repaired(signature: str) -> Iterator[tuple[str, str]]:
+    """Yield the probable mistake of a malformed signature, and the signature without it."""
+    if not isinstance(signature, str):
+        return
+    digits = signature.strip().lower().removeprefix("0x")
+    if not HEX_DIGITS.fullmatch(digits):
+        return
+    if len(digits) == 130:
+        yield "it must begin with 0x and have no spaces", f"0x{digits}"
+        v = int(digits[128:], 16)
+        if v >= 35:
+            right = 27 + (v - 35) % 2
+            whole = f"0x{digits[:128]}{right:02x}"
+            yield f"v has the form of a transaction, it must be {right}", whole
+    if len(digits) == 128:
+        for v in (27, 28):
+            yield f"its last byte, v, is missing and must be {v}", f"0x{digits}{v:02x}"
+        top = int(digits[64:66], 16)
+        compact = f"{digits[:64]}{top & 0x7F:02x}{digits[66:]}{27 + (top >> 7):02x}"
+        yield "it is in the compact form of EIP-2098", f"0x{compact}"
 
 
 def candidates(order: Signed, domains: list[Domain]) -> Iterator[tuple[str, Domain | None, bytes]]:
@@ -102,10 +154,57 @@ def candidates(order: Signed, domains: list[Domain]) -> Iterator[tuple[str, Doma
         yield "by personal_sign of its hash as text", domain, personal_of_text(digest)
     for change, changed in variants(order):
         yield f"by EIP-712, but {change}", ours, secp.digest_of(changed, ours.separator)
+    yield from hashed_again(ours, secp.digest_of(order, ours.separator))
+    for domain in similar(ours):
+        yield "by EIP-712", domain, secp.digest_of(order, domain.separator)
     struct = secp.hash_struct(order)
     yield "without any domain: the bare hash of the struct", None, struct
     personal = secp.personal_digest(struct)
     yield "without any domain: personal_sign of the struct's hash", None, personal
+    yield from wide(order, ours)
+
+
+@functools.lru_cache(8)
+def similar(ours: Domain) -> tuple[Domain, ...]:
+    """Return the domain with a member in common use instead of its own, likeliest first."""
+    name, version, chain_id, contract = (
+        ours.name, ours.version, ours.chain_id, ours.verifying_contract,
+    )  # fmt: skip
+    plain = ((each, number) for each in (name, name.upper(), name.title()) for number in "12")
+    names = (*COMMON_NAMES, *plain, (name, "1.0"), (name, "1.0.0"))
+    return (
+        Domain(name, version, chain_id),
+        Domain(name, version, chain_id, f"0x{0:040x}"),
+        *(Domain(*each, chain_id, contract) for each in names),
+        *(Domain(name, version, each, contract) for each in COMMON_CHAINS),
+        *(Domain(POLYMARKET, "1", each, contract) for each in COMMON_CHAINS),
+    )
+
+
+def hashed_again(ours: Domain, digest: bytes) -> Iterator[tuple[str, Domain, bytes]]:
+    """Yield the digests of wallets that were given the hash and hashed it once more."""
+    twice = secp.personal_digest(secp.personal_digest(digest))
+    yield "by personal_sign of the digest of personal_sign, so it was applied twice", ours, twice
+    yield "over the Keccak-256 of its hash, so it was hashed twice", ours, secp.keccak256(digest)
+    text = digest.hex().encode()
+    personal = secp.keccak256(b"\x19Ethereum Signed Message:\n64" + text)
+    yield "by personal_sign of its hash as text without 0x", ours, personal
+    yield "over the Keccak-256 of its hash as text", ours, secp.keccak256(b"0x" + text)
+
+
+def wide(order: Signed, ours: Domain) -> Iterator[tuple[str, Domain, bytes]]:
+    """Yield the digest of the struct with its small integers typed as uint256."""
+    schema, small = order.SCHEMA, "uint8"
+    if not any(field.type == small for field in schema.fields):
+        return
+    members = tuple(
+        msgspec.structs.replace(field, type="uint256") if field.type == small else field
+        for field in schema.fields
+    )
+    other = Schema(schema.name, members, tuple(schema.nested.values()))
+    digest = secp.keccak256(b"\x19\x01" + ours.separator + other.hash_of(order))
+    names = " and ".join(field.name for field in schema.fields if field.type == small)
+    yield f"by EIP-712, but with {names} typed uint256 instead of {small}", ours, digest
 
 
 def personal_of_text(digest: bytes) -> bytes:
@@ -127,10 +226,32 @@ def variants(order: Signed) -> Iterator[tuple[str, Signed]]:
         attribute = read_by[fields.salt]
         for salt in salt_variants(getattr(order, attribute)):
             yield f"with salt {salt}", replace(order, **{attribute: salt})
+    yield from units(order, {field.attribute for field in schema.fields})
     if schema.signer != schema.owner:
         swaps = {schema.owner: order.signer_address}, {schema.signer: order.owner_address}
         yield f"with the signer as {schema.owner}", replace(order, **swaps[0])
         yield f"with the {schema.owner} as signer", replace(order, **swaps[1])
+
+
+def units(order: Signed, attributes: set[str]) -> Iterator[tuple[str, Signed]]:
+    """Yield an order with amounts or times as clients mistake them, and a description."""
+    replace = msgspec.structs.replace
+    given: Any = order
+    if not {"maker_amount", "expiration_s", "nonce"} <= attributes:
+        return
+    for name, attribute, values in (
+        ("expiration", "expiration_s", (0, given.expiration_s * 1000)),
+        ("nonce", "nonce", (0,)),
+        ("feeRateBps", "fee_rate_bps", (0,)),
+    ):
+        for value in values:
+            if value != getattr(given, attribute):
+                yield f"with {name} {value}", replace(order, **{attribute: value})
+    maker, taker = given.maker_amount, given.taker_amount
+    exchanged = replace(order, **{"maker_amount": taker, "taker_amount": maker})
+    yield "with makerAmount and takerAmount exchanged", exchanged
+    six = replace(order, **{"maker_amount": maker // 10**12, "taker_amount": taker // 10**12})
+    yield "with amounts of six decimals instead of 18", six
 
 
 def looks_rounded(salt: object) -> bool:

@@ -66,7 +66,7 @@ def test_a_valid_order_is_explained_as_signed_for_the_domain(order):
 def test_an_order_for_another_exchange_is_recognised(order, domain):
     explanation = explain(sign(order, domain, ALICE_KEY), [DOMAIN, OTHER])
     assert explanation.domain == domain
-    assert explanation.text.startswith(f"signed by {ALICE} for {domain}, by EIP-712; expected")
+    assert explanation.text.startswith(f"signed by {ALICE} for {domain}, by EIP-712; another ")
     assert f"chain {domain.chain_id}, contract {domain.verifying_contract}" in explanation.text
     assert explanation.text.endswith(f"expected domain {DOMAIN}")
 
@@ -198,3 +198,108 @@ def test_another_struct_is_explained_with_its_own_field_names():
     posted = replace(receipt, signature=swapped.signature)
     assert "with the holder as signer" in explanation_of(posted)
     assert not explain(sign(receipt, DOMAIN, KEYS[2]), DOMAIN).found
+
+
+# ----- the commonest mistakes ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("domain", "apart"),
+    [
+        (Domain("Polymarket CTF Exchange", "1", 31337, DOMAIN.verifying_contract), "name"),
+        (
+            Domain("Polymarket CTF Exchange", "1", 80002, DOMAIN.verifying_contract),
+            "name and chain",
+        ),
+        (Domain("CLOB", "1", 31337, DOMAIN.verifying_contract), "name"),
+        (Domain("clob", "2", 31337, DOMAIN.verifying_contract), "version"),
+        (Domain("clob", "1", 31337), "verifyingContract"),
+        (Domain("clob", "1", 31337, f"0x{0:040x}"), "verifyingContract"),
+        *(
+            (Domain("clob", "1", chain_id, DOMAIN.verifying_contract), "chainId")
+            for chain_id in (1, 137, 80002, 8453, 56, 97, 42161, 10, 11155111, 1337)
+        ),
+    ],
+    ids=str,
+)
+def test_a_domain_that_resembles_ours_is_recognised(order, domain, apart):
+    explanation = explain(sign(order, domain, ALICE_KEY), DOMAIN)
+    assert explanation.domain == domain
+    assert f"; another {apart}" in explanation.text
+
+
+@pytest.mark.parametrize(
+    ("digest_of", "words"),
+    [
+        (lambda digest: personal_hash(personal_hash(digest)), "applied twice"),
+        (keccak256, "hashed twice"),
+        (lambda digest: keccak256(b"0x" + digest.hex().encode()), "Keccak-256 of its hash as text"),
+    ],
+)
+def test_a_hash_that_was_hashed_again_is_recognised(order, digest_of, words):
+    assert words in explanation_of(signed_over(order, digest_of(order_hash(order, DOMAIN))))
+
+
+def test_personal_sign_of_the_hash_without_0x_is_recognised(order):
+    text = order_hash(order, DOMAIN).hex()
+    signature = Account.sign_message(encode_defunct(text=text), ALICE_KEY).signature
+    posted = replace(order, signature=signature.to_0x_hex())
+    assert "as text without 0x" in explanation_of(posted)
+
+
+def test_small_integers_typed_as_uint256_are_recognised(order):
+    kinds = secp.keccak256(type(order).SCHEMA.type_string.replace("uint8", "uint256").encode())
+    assert kinds != type(order).SCHEMA.type_hash
+    wide = Schema(
+        "Order",
+        tuple(
+            replace(field, type="uint256") if field.type == "uint8" else field
+            for field in type(order).SCHEMA.fields
+        ),
+    )
+    assert wide.type_hash == kinds
+    digest = keccak256(b"\x19\x01" + DOMAIN.separator + wide.hash_of(order))
+    words = "side and signatureType typed uint256"
+    assert words in explanation_of(signed_over(order, digest))
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"expiration_s": 0}, "with expiration 0"),
+        ({"expiration_s": 2_000_000_000_000}, "with expiration 2000000000000"),
+        ({"nonce": 0}, "with nonce 0"),
+        ({"fee_rate_bps": 0}, "with feeRateBps 0"),
+    ],
+    ids=str,
+)
+def test_a_term_in_another_unit_is_named(order, change, words):
+    order = replace(order, expiration_s=2_000_000_000, nonce=7, fee_rate_bps=30)
+    signed = sign(replace(order, **change), DOMAIN, ALICE_KEY)
+    assert words in explanation_of(replace(order, signature=signed.signature))
+
+
+def test_exchanged_and_small_amounts_are_named(order):
+    order = replace(order, maker_amount=30 * 10**18, taker_amount=60 * 10**18)
+    for change, words in (
+        ({"maker_amount": 60 * 10**18, "taker_amount": 30 * 10**18}, "exchanged"),
+        ({"maker_amount": 30 * 10**6, "taker_amount": 60 * 10**6}, "six decimals"),
+    ):
+        signed = sign(replace(order, **change), DOMAIN, ALICE_KEY)
+        assert words in explanation_of(replace(order, signature=signed.signature))
+
+
+def test_a_signature_in_another_form_is_repaired(order):
+    right = sign(order, DOMAIN, ALICE_KEY).signature
+    v = int(right[130:], 16)
+    s = f"{int(right[66:68], 16) | (v - 27) << 7:02x}{right[68:130]}"
+    for given, words in {
+        right[2:]: "it must begin with 0x",
+        right[:130]: "v, is missing and must be",
+        f"{right[:130]}{v - 27 + 35:02x}": "v has the form of a transaction",
+        f"{right[:66]}{s}": "EIP-2098" if v == 28 else "v, is missing",
+    }.items():
+        explanation = explain(replace(order, signature=given), DOMAIN)
+        assert not explanation.found
+        assert words in explanation.text
+        assert right in explanation.text

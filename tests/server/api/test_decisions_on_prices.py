@@ -53,7 +53,8 @@ def test_decision_02_filled_amount(api, market, alice, bob):
 
 
 @pytest.mark.parametrize(("side", "maker", "taker", "price"), [
-    (BUY, 50 * MILLI, 100 * MILLI, 50), (BUY, 335 * MILLI, 1000 * MILLI, 33), (BUY, 33 * ONE + 1, 100 * ONE, 33),
+    (BUY, 50 * MILLI, 100 * MILLI, 50), (BUY, 335 * MILLI, 1000 * MILLI, 33),
+    (BUY, 33 * ONE + 1, 100 * ONE, 33),
     (SELL, 1000 * MILLI, 335 * MILLI, 34), (SELL, 100 * ONE, 33 * ONE - 1, 33),
 ])  # fmt: skip
 def test_decision_03_price_from_amounts(api, market, alice, side, maker, taker, price):

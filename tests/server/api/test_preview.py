@@ -105,7 +105,8 @@ def test_placed_order_is_not_valid_again(api, http, market, alice):
 def test_signature_for_another_chain_is_explained(http, market, alice):
     order = SignedOrder.from_json(alice.signed(market))
     for domain, words in [
-        (Domain("clob", "1", 1, EXCHANGE), "matches none of the known mistakes"),
+        (Domain("clob", "1", 4242, EXCHANGE), "matches none of the known mistakes"),
+        (Domain("clob", "1", 1, EXCHANGE), "another chainId"),
         (next(iter(KNOWN_DOMAINS)), "expected domain"),
     ]:
         body = {**sign(order, domain, alice.key).to_json(), "marketId": market.id}
