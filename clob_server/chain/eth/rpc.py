@@ -16,14 +16,20 @@ import httptools
 import httpx
 import msgspec
 
+RESPONSE_BYTES_MAX: Final = 16 * 1024 * 1024
+"""Largest response of a node, bytes. Decoded JSON may need 25 times as much memory."""
+
+
+class ResponseTooLargeError(Exception):
+    """The body of a response is larger than :data:`RESPONSE_BYTES_MAX`."""
+
 
 class LoopbackTransport:
     """Posts JSON to a loopback address over connections that stay open."""
 
-    def __init__(self, parts: SplitResult, timeout_s: float) -> None:
+    def __init__(self, parts: SplitResult) -> None:
         self._host = parts.hostname or ""
         self._port = parts.port or 80
-        self._timeout_s = timeout_s
         path = parts.path or "/"
         target = f"{path}?{parts.query}" if parts.query else path
         self._head = (
@@ -37,20 +43,19 @@ class LoopbackTransport:
 
         Raises:
             OSError: no connection, or it was closed.
-            TimeoutError: no response in time.
+            ResponseTooLargeError: the body is larger than ``RESPONSE_BYTES_MAX``.
         """
         data = b"%b%d\r\n\r\n%b" % (self._head, len(content), content)
-        async with asyncio.timeout(self._timeout_s):
-            while self._free:
-                connection = self._free.pop()
-                try:
-                    return await self._exchange(connection, data)
-                except ConnectionError:
-                    if connection.has_received:  # otherwise it was closed while unused: use another
-                        raise
-            loop = asyncio.get_running_loop()
-            _, connection = await loop.create_connection(_Connection, self._host, self._port)
-            return await self._exchange(connection, data)
+        while self._free:
+            connection = self._free.pop()
+            try:
+                return await self._exchange(connection, data)
+            except ConnectionError:
+                if connection.has_received:  # otherwise it was closed while unused: use another
+                    raise
+        loop = asyncio.get_running_loop()
+        _, connection = await loop.create_connection(_Connection, self._host, self._port)
+        return await self._exchange(connection, data)
 
     async def _exchange(self, connection: "_Connection", data: bytes) -> tuple[int, bytes]:
         """Send a request over a connection, and keep the connection for the next one."""
@@ -79,7 +84,8 @@ class _Connection(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._answer: asyncio.Future[tuple[int, bytes]] | None = None
         self._parser = httptools.HttpResponseParser(self)
-        self._body: list[bytes] = []
+        self._body = bytearray()
+        self._num_bytes = 0
         self.has_received: bool = False
         """Whether data arrived since the last request."""
         self.stays_open: bool = False
@@ -90,7 +96,8 @@ class _Connection(asyncio.Protocol):
         self.has_received = self.stays_open = False
         if self._transport is None or self._transport.is_closing():
             raise ConnectionResetError("the connection was closed")
-        self._body.clear()
+        self._body = bytearray()
+        self._num_bytes = 0
         self._parser = httptools.HttpResponseParser(self)
         self._answer = asyncio.get_running_loop().create_future()
         self._transport.write(data)
@@ -108,6 +115,11 @@ class _Connection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         self.has_received = True
+        self._num_bytes += len(data)
+        if self._num_bytes > RESPONSE_BYTES_MAX:  # headers count, since the parser collects them
+            self._fail(ResponseTooLargeError())
+            self.close()
+            return
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserError as error:
@@ -126,13 +138,13 @@ class _Connection(asyncio.Protocol):
     # ----- httptools callbacks ---------------------------------------------------------------
 
     def on_body(self, data: bytes) -> None:
-        self._body.append(data)
+        self._body += data
 
     def on_message_complete(self) -> None:
         """Return the response to the waiting request."""
         self.stays_open = self._parser.should_keep_alive()
         if self._answer is not None and not self._answer.done():
-            self._answer.set_result((self._parser.get_status_code(), b"".join(self._body)))
+            self._answer.set_result((self._parser.get_status_code(), bytes(self._body)))
 
 
 LOOPBACK: Final = ("127.0.0.1", "localhost", "::1")
@@ -146,7 +158,17 @@ CLOSED: Final = (httpx.RemoteProtocolError, httpx.ReadError, httpx.WriteError)
 SHOWN: Final = 200
 """Maximum number of characters of a node's message that is repeated."""
 
-_NUMBER: Final = re.compile(r"0x[0-9a-fA-F]+")
+INTEGER_END: Final = 2**63
+"""First number that :func:`integer` rejects; the outbox stores 64 bits."""
+JSON_TYPES: Final = {dict: "object", list: "array", bool: "boolean"}
+"""Names of types in messages."""
+
+MALFORMED: Final = (
+    LookupError, TypeError, AttributeError, ValueError, ArithmeticError, RecursionError,
+)  # fmt: skip
+"""Errors from reading a response that is not as expected."""
+
+_NUMBER: Final = re.compile(r"0x[0-9a-fA-F]{1,64}")
 _BYTES: Final = re.compile(r"0x(?:[0-9a-fA-F]{2})*")
 
 RpcRequest: TypeAlias = tuple[str, Sequence[Any]]
@@ -163,6 +185,10 @@ class NodeUnreachableError(NodeError):
 
 class NodeInvalidResponseError(NodeError):
     """The node returned an invalid JSON-RPC response."""
+
+
+class NodeResponseTooLargeError(NodeInvalidResponseError):
+    """The node returned more than :data:`RESPONSE_BYTES_MAX`."""
 
 
 class NodeRejectedError(NodeError):
@@ -190,21 +216,31 @@ class HttpxTransport:
 
     def __init__(self, url: str, timeout_s: float) -> None:
         self._url = httpx.URL(url)
-        headers = {"content-type": "application/json"}
+        # Without compression, a small body cannot become a large one.
+        headers = {"content-type": "application/json", "accept-encoding": "identity"}
         self._http = httpx.AsyncClient(timeout=timeout_s, headers=headers)
 
     async def post(self, content: bytes) -> tuple[int, bytes]:
         """Send a request like :meth:`LoopbackTransport.post`."""
         try:
             try:
-                answer = await self._http.post(self._url, content=content)
+                return await self._exchange(content)
             except CLOSED:  # perhaps closed while unused
-                answer = await self._http.post(self._url, content=content)
+                return await self._exchange(content)
         except httpx.TimeoutException as error:
             raise TimeoutError from error
         except httpx.HTTPError as error:
             raise ConnectionError(type(error).__name__) from error
-        return answer.status_code, answer.content
+
+    async def _exchange(self, content: bytes) -> tuple[int, bytes]:
+        """Send a request, and read the response as far as it may reach."""
+        body = bytearray()
+        async with self._http.stream("POST", self._url, content=content) as answer:
+            async for data in answer.aiter_raw():
+                if len(body) + len(data) > RESPONSE_BYTES_MAX:
+                    raise ResponseTooLargeError
+                body += data
+        return answer.status_code, bytes(body)
 
     async def close(self) -> None:
         """Close the connections."""
@@ -216,7 +252,7 @@ class Rpc:
 
     Args:
         url: URL of the node, http or https.
-        timeout_s: response timeout, seconds.
+        timeout_s: time for a request with its whole response, seconds.
         is_near: whether to use the minimal HTTP client; None to use it for loopback hosts.
 
     Raises:
@@ -231,8 +267,9 @@ class Rpc:
         if is_near is None:
             is_near = parts.scheme == "http" and parts.hostname in LOOPBACK
         self._transport: LoopbackTransport | HttpxTransport = (
-            LoopbackTransport(parts, timeout_s) if is_near else HttpxTransport(url, timeout_s)
+            LoopbackTransport(parts) if is_near else HttpxTransport(url, timeout_s)
         )
+        self._timeout_s = timeout_s
         self._number = 0
 
     async def ask(self, method: str, *params: Any) -> Any:
@@ -261,14 +298,22 @@ class Rpc:
         content = msgspec.json.encode(messages[0] if len(messages) == 1 else messages)
         response = await self._post(content)
         answers = response if isinstance(response, list) else [response]
-        by_id = {answer.get("id"): answer for answer in answers if isinstance(answer, dict)}
+        by_id = {
+            answer["id"]: answer
+            for answer in answers
+            if isinstance(answer, dict) and type(answer.get("id")) is int
+        }
         return [self._reply(by_id.get(first + place), response) for place in range(len(messages))]
 
     async def _post(self, content: bytes) -> Any:
         """Post a request and decode the JSON of the response."""
         node = f"the node at {self.host}"
         try:
-            status, answer = await self._transport.post(content)
+            async with asyncio.timeout(self._timeout_s):
+                status, answer = await self._transport.post(content)
+        except ResponseTooLargeError as error:
+            text = f"{node} responded with more than {RESPONSE_BYTES_MAX} bytes"
+            raise NodeResponseTooLargeError(text) from error
         except TimeoutError as error:
             raise NodeUnreachableError(f"{node} did not respond in time") from error
         except OSError as error:
@@ -277,7 +322,7 @@ class Rpc:
             raise NodeUnreachableError(f"{node} responded with HTTP status {status}")
         try:
             return msgspec.json.decode(answer)
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             text = f"{node} responded with invalid JSON (HTTP status {status})"
             raise NodeInvalidResponseError(text) from error
 
@@ -305,8 +350,9 @@ class Rpc:
 def read_error(error: Mapping[str, Any]) -> NodeRejectedError:
     """Read a JSON-RPC error."""
     code = error.get("code")
-    code = code if isinstance(code, int) else 0
-    return NodeRejectedError(code, str(error.get("message", "")), error.get("data"))
+    code = code if isinstance(code, int) and abs(code) < INTEGER_END else 0
+    message = error.get("message", "")
+    return NodeRejectedError(code, message if isinstance(message, str) else "", error.get("data"))
 
 
 def result(reply: Reply) -> Any:
@@ -329,20 +375,39 @@ def parsing() -> Iterator[None]:
     """
     try:
         yield
-    except (KeyError, IndexError, TypeError, AttributeError, ValueError) as error:
-        raise NodeInvalidResponseError(f"malformed response of the node: {error!r}") from error
+    except MALFORMED as error:
+        text = f"malformed response of the node: {error!r:.{SHOWN}}"
+        raise NodeInvalidResponseError(text) from error
 
 
 def number(value: object) -> int:
-    """Read a JSON-RPC number, ``0x`` and hex digits.
+    """Read a JSON-RPC number of up to 256 bits, ``0x`` and hex digits.
 
     Raises:
         NodeInvalidResponseError: any other value.
     """
     if isinstance(value, str) and _NUMBER.fullmatch(value):
         return int(value, 16)
-    text = f"expected a hex number from the node; got {str(value)[:SHOWN]!r}"
-    raise NodeInvalidResponseError(text)
+    raise NodeInvalidResponseError(f"expected a hex number from the node; got {shown(value)}")
+
+
+def integer(value: object) -> int:
+    """Read a JSON-RPC number that fits in 63 bits: of a block, nonce, index, status or gas.
+
+    Raises:
+        NodeInvalidResponseError: any other value.
+    """
+    read = number(value)
+    if read < INTEGER_END:
+        return read
+    raise NodeInvalidResponseError(f"expected a number below 2**63; got {shown(value)}")
+
+
+def shown(value: object) -> str:
+    """Return the start of a text, or the JSON type of another value, for messages."""
+    if isinstance(value, str):
+        return repr(value[:SHOWN])
+    return "null" if value is None else f"a JSON {JSON_TYPES.get(type(value), 'number')}"
 
 
 def content(value: object) -> bytes:
@@ -353,4 +418,4 @@ def content(value: object) -> bytes:
     """
     if isinstance(value, str) and _BYTES.fullmatch(value):
         return bytes.fromhex(value[2:])
-    raise NodeInvalidResponseError(f"expected hex bytes from the node; got {str(value)[:SHOWN]!r}")
+    raise NodeInvalidResponseError(f"expected hex bytes from the node; got {shown(value)}")

@@ -15,7 +15,7 @@ from clob_server.chain.eth.rpc import (
     Reply,
     RpcRequest,
     content,
-    number,
+    integer,
     result,
 )
 from clob_server.chain.tx.node import failure_data, is_failure
@@ -93,7 +93,7 @@ class GasEstimator:
         """
         if isinstance(reply, NodeRejectedError) and is_failure(reply):
             return f"the transaction would be reverted: {revert_message(reply)}"
-        gas = number(result(reply))
+        gas = integer(result(reply))
         if gas > call.gas_max:
             return f"the transaction would use {gas} gas; the limit is {call.gas_max}"
         if call.target and len(call.data) >= SELECTOR_BYTES:

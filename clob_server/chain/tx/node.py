@@ -14,6 +14,7 @@ from clob_server.chain.eth.rpc import (
     Rpc,
     RpcRequest,
     content,
+    integer,
     number,
     result,
 )
@@ -156,13 +157,14 @@ class Node:
             self.balance = number(result(replies[0]))
             return
         try:
-            chain_id, balance, count, pending = (number(result(reply)) for reply in replies[:4])
+            chain_id, count, pending = (integer(result(replies[place])) for place in (0, 2, 3))
+            balance = number(result(replies[1]))
             if chain_id != self._chain_id:
                 text = f"is on chain {chain_id}; expected chain {self._chain_id}"
                 raise NodeInvalidResponseError(f"the node at {self.rpc.host} {text}")
             block = result(replies[4])
-            head = number(block.get("number") if isinstance(block, dict) else None)
-            gas_limit = number(block["gasLimit"]) if "gasLimit" in block else None
+            head = integer(block.get("number") if isinstance(block, dict) else None)
+            gas_limit = integer(block["gasLimit"]) if "gasLimit" in block else None
             base_fee = number(block["baseFeePerGas"]) if block.get("baseFeePerGas") else 0
             fees = suggest_fees(list(replies[4:]), self.fee_max, self._tip)
         except NodeError as error:

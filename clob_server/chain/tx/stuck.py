@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import msgspec
 
-from clob_server.chain.eth.rpc import number, parsing, result
+from clob_server.chain.eth.rpc import integer, parsing, result
 from clob_server.chain.tx.gas_fees import Fees, gwei, raise_fees
 from clob_server.chain.tx.node import Node
 from clob_server.chain.tx.outbox import Outbox
@@ -184,14 +184,14 @@ class StuckTransactions:
         block = result(reply)
         for transaction in block["transactions"] if isinstance(block, dict) else ():
             is_ours = str(transaction["from"]).lower() == operator.lower()
-            if is_ours and number(transaction["nonce"]) == track.nonce:
+            if is_ours and integer(transaction["nonce"]) == track.nonce:
                 self._lose(track, str(transaction["hash"]))
 
     async def _count_at(self, operator: str, block: int) -> int:
         """Return the operator's transaction count at a block."""
         request = ("eth_getTransactionCount", (operator, hex(max(block, 0))))
         (reply,) = await self._node.request([request])
-        return number(result(reply))
+        return integer(result(reply))
 
     def _lose(self, track: TrackedStep, tx_hash: str) -> None:
         """Mark a step as lost if a foreign transaction used its nonce."""

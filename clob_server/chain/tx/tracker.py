@@ -19,7 +19,7 @@ from clob_server.chain.eth.rpc import (
     NodeRejectedError,
     Reply,
     RpcRequest,
-    number,
+    integer,
     parsing,
     result,
 )
@@ -74,7 +74,7 @@ class TrackedStep:
 
 def receipt_error(step: Step, receipt: dict[str, Any]) -> str | None:
     """Return the error of a step in a block; None if it succeeded."""
-    if number(receipt.get("status")) != 1:
+    if integer(receipt.get("status")) != 1:
         return "the transaction was reverted"
     if not step.expects:
         return None
@@ -188,7 +188,7 @@ class TransactionTracker:
             failpoint(track.kind, track.step.name, "after_broadcast")
         for (track, _), reply in zip(sent, replies, strict=False):
             self._record_sent(track, reply)
-        head = number(result(replies[len(requests) - 1])) if self._confirmations > 1 else 0
+        head = integer(result(replies[len(requests) - 1])) if self._confirmations > 1 else 0
         receipts: dict[int, dict[str, Any]] = {}
         for (track, _), reply in zip(hashes, replies[len(sent) :], strict=False):
             if isinstance(receipt := result(reply), dict):
@@ -225,7 +225,7 @@ class TransactionTracker:
 
     def _record_receipt(self, track: TrackedStep, receipt: dict[str, Any], head: int) -> None:
         """Store the receipt of a step if it has enough confirmations."""
-        block = number(receipt["blockNumber"])
+        block = integer(receipt["blockNumber"])
         if max(head, block) - block + 1 < self._confirmations:
             return
         failpoint(track.kind, track.step.name, "after_receipt")

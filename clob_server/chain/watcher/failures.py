@@ -17,7 +17,7 @@ from clob_server.chain.eth.rpc import (
     Reply,
     RpcRequest,
     content,
-    number,
+    integer,
     parsing,
     result,
 )
@@ -322,6 +322,6 @@ async def _evidence(node: Node, addresses: Addresses, cases: Sequence[_Case]) ->
 
 def _was_late(fill: FillBody, block: Any) -> bool:
     """Return whether an order had expired before a block."""
-    now_s = number(block.get("timestamp") if isinstance(block, dict) else None)
+    now_s = integer(block.get("timestamp") if isinstance(block, dict) else None)
     ends = [int(party.expiration) for party in parties(fill)]
     return any(end and end + DELAY_S < now_s for end in ends)

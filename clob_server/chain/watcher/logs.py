@@ -7,7 +7,7 @@ from clob.signing.secp import checksummed
 from clob_server.chain.config import Addresses
 from clob_server.chain.eth.abi import Event, from_hex
 from clob_server.chain.eth.exchange_abi import FAILED, SETTLED
-from clob_server.chain.eth.rpc import RpcRequest, number, parsing
+from clob_server.chain.eth.rpc import RpcRequest, integer, parsing
 from clob_server.chain.events import NonceRaised, Permission, PermissionKind
 from clob_server.chain.operations.calls import APPROVED, TOKEN_TRANSFERRED, TRANSFERRED
 
@@ -105,7 +105,7 @@ class RelevantLogs:
         """
         with parsing():
             by_position = {
-                (number(log["blockNumber"]), number(log["logIndex"])): log for log in logs
+                (integer(log["blockNumber"]), integer(log["logIndex"])): log for log in logs
             }
             for _, log in sorted(by_position.items(), key=lambda item: item[0]):
                 topics: list[str] = log["topics"]
@@ -119,7 +119,7 @@ class RelevantLogs:
     def _fill_result(self, log: Log, topics: list[str]) -> None:
         """A fill was settled or failed."""
         reason = FAILED.decode(log)[1] if topics[0] == FAILED.topic else None
-        tx, block = str(log["transactionHash"]), number(log["blockNumber"])
+        tx, block = str(log["transactionHash"]), integer(log["blockNumber"])
         self.results.append(FillResult(int(topics[1], 16), tx, block, reason))
 
     def _permit(self, log: Log, topics: list[str]) -> None:
@@ -127,7 +127,7 @@ class RelevantLogs:
         owner, other = topic_address(topics[1]), topic_address(topics[-1])
         allowed = int(log["data"], 16) != 0
         permission = Permission(kind=_PERMITS[topics[0]], owner=owner, other=other, allowed=allowed)
-        self.permissions.append((number(log["blockNumber"]), permission))
+        self.permissions.append((integer(log["blockNumber"]), permission))
         self._add_wallet(owner)
         if permission.kind in ("payer", "payee"):
             self._add_wallet(other)

@@ -23,7 +23,7 @@ from clob_server.chain.eth.rpc import (
     Reply,
     Rpc,
     RpcRequest,
-    number,
+    integer,
     parsing,
     result,
 )
@@ -116,7 +116,7 @@ def read_block(reply: Reply) -> Block | None:
     if block is None:
         return None
     with parsing():
-        return Block(number(block["number"]), str(block["hash"]))
+        return Block(integer(block["number"]), str(block["hash"]))
 
 
 POLL_S: Final = 1.0

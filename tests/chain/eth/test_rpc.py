@@ -4,17 +4,21 @@ import asyncio
 import contextlib
 import json
 import socket
+import subprocess
+import sys
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
 from clob_server.chain.eth.rpc import (
+    NodeError,
     NodeInvalidResponseError,
     NodeRejectedError,
     NodeUnreachableError,
     Rpc,
     content,
+    integer,
     number,
     parsing,
     result,
@@ -251,3 +255,205 @@ def test_invalid_hex_is_rejected(read, value):
 def test_incomplete_response_is_invalid(work):
     with pytest.raises(NodeInvalidResponseError), parsing():
         work()
+
+
+# ----- misbehaving nodes -----------------------------------------------------------------------
+
+HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n"
+REPLY = b'{"jsonrpc": "2.0", "id": 0, "result": %b}'
+CHUNK = b" " * 65_536
+
+
+def endless(head, piece):
+    """Return a script that sends a piece until the client closes the connection."""
+
+    def send(connection):
+        connection.sendall(head)
+        while True:
+            connection.sendall(piece)
+
+    return send
+
+
+def whole(body, head=HEAD, length=None):
+    """Return a script that sends one response."""
+    stated = len(body) if length is None else length
+    return lambda connection: connection.sendall(
+        head + b"content-length: %d\r\n\r\n%b" % (stated, body)
+    )
+
+
+def drip(connection):
+    """Send a response byte by byte, each well before any timeout of a read."""
+    connection.sendall(HEAD + b"content-length: 1000000\r\n\r\n")
+    while True:
+        connection.sendall(b" ")
+        if connection.recv_after(0.02):
+            return
+
+
+CHUNKED = HEAD + b"transfer-encoding: chunked\r\n\r\n"
+MISBEHAVIOUR = {
+    "endless chunks": (endless(CHUNKED, b"10000\r\n%b\r\n" % CHUNK), "more than 16777216 bytes"),
+    "endless small chunks": (endless(CHUNKED, b"1\r\n \r\n" * 10_000), ""),
+    "endless body": (endless(HEAD + b"content-length: 9999999999999\r\n\r\n", CHUNK), "more than"),
+    "endless header": (endless(HEAD + b"x: ", CHUNK), ""),
+    "endless headers": (endless(HEAD, b"x: y\r\n" * 10_000), ""),
+    "drip": (drip, "did not respond in time"),
+    "deep array": (whole(REPLY % (b"[" * 200_000 + b"]" * 200_000)), "invalid JSON"),
+    "deep object": (whole(b'{"a":' * 200_000), "invalid JSON"),
+    "large integer": (whole(REPLY % (b"1" * 1_000_000)), "invalid JSON"),
+    "large negative id": (whole(b'{"id": -%b, "result": 1}' % (b"9" * 5_000)), "invalid JSON"),
+    "id of another type": (whole(b'{"id": [], "result": 1}'), "no response to a request"),
+    "id as text": (whole(b'{"id": "0", "result": 1}'), "no response to a request"),
+    "id true": (whole(b'[{"id": false, "result": 1}]'), "no response to a request"),
+    "id of another request": (whole(b'[{"id": 7, "result": 1}]'), "no response to a request"),
+    "length too large": (whole(REPLY % b"1", length=500), ""),
+    "length too small": (whole(REPLY % b"1", length=9), ""),
+    "length not a number": (whole(b"", HEAD + b"content-length: x\r\n"), ""),
+    "closed within the body": (whole(b"{", length=2), ""),
+    "closed within the head": (lambda connection: connection.sendall(HEAD[:20]), ""),
+    "no HTTP": (lambda connection: connection.sendall(b"\x16\x03\x01" * 50), ""),
+    "HTML": (whole(b"<html>login</html>", b"HTTP/1.1 200 OK\r\n"), "invalid JSON"),
+    "not UTF-8": (whole(REPLY % b'"\xff\xfe"'), "invalid JSON"),
+    "redirect": (
+        whole(b"moved", b"HTTP/1.1 301 Moved\r\nlocation: http://127.0.0.1:9/\r\n"),
+        "HTTP status 301",
+    ),
+    "redirect to itself": (
+        whole(b"", b"HTTP/1.1 307 Moved\r\nlocation: /\r\n"),
+        "HTTP status 307",
+    ),
+    "compressed": (
+        whole(b"\x1f\x8b\x08" * 9, HEAD + b"content-encoding: gzip\r\n"),
+        "invalid JSON",
+    ),
+    "error of other types": (
+        whole(b'{"id": 0, "error": {"code": [], "message": {"a": [1]}}}'),
+        r" \(0\)",
+    ),
+    "error with a long message": (
+        whole(b'{"id": 0, "error": {"code": 1, "message": "%b"}}' % (b"x" * 1_000_000)),
+        r"^x{200} \(1\)$",
+    ),
+}
+
+
+class Peer:
+    """A connection of a misbehaving node."""
+
+    def __init__(self, connection):
+        self._connection = connection
+
+    def sendall(self, data):
+        self._connection.sendall(data)
+
+    def recv_after(self, wait_s):
+        """Wait; return whether the client has closed the connection meanwhile."""
+        self._connection.settimeout(wait_s)
+        try:
+            return not self._connection.recv(1)
+        except TimeoutError:
+            return False
+        finally:
+            self._connection.settimeout(None)
+
+
+@contextlib.contextmanager
+def misbehaving(script):
+    """Run a node that reads a request, runs a script, and closes the connection."""
+    listener = socket.create_server(("127.0.0.1", 0))
+    connections = []
+
+    def serve(connection):
+        with connection, contextlib.suppress(OSError):
+            data = b""
+            while not data.endswith(b"}"):  # an unread rest would reset the connection
+                data += connection.recv(65_536)
+            script(Peer(connection))
+
+    def accept():
+        with contextlib.suppress(OSError):
+            while True:
+                connection, _ = listener.accept()
+                connections.append(threading.Thread(target=serve, args=(connection,)))
+                connections[-1].start()
+
+    thread = threading.Thread(target=accept)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+    finally:
+        listener.shutdown(socket.SHUT_RDWR)
+        listener.close()
+        thread.join()
+        for each in connections:
+            each.join()
+
+
+@pytest.mark.parametrize("name", MISBEHAVIOUR)
+def test_misbehaving_node_raises_a_node_error(is_near, name):
+    script, expected = MISBEHAVIOUR[name]
+
+    async def ask(url):
+        rpc = Rpc(url, 60.0 if expected and name != "drip" else 1.0, is_near=is_near)
+        try:
+            with pytest.raises(NodeError, match=expected or None):
+                await rpc.ask("eth_blockNumber")
+        finally:
+            await rpc.close()
+
+    with misbehaving(script) as url:
+        asyncio.run(ask(url))
+
+
+MEMORY = """
+import asyncio, resource, sys
+from clob_server.chain.eth.rpc import NodeError, Rpc
+
+async def main():
+    rpc = Rpc(sys.argv[1], 60.0, is_near=sys.argv[2] == "near")
+    for _ in range(3):
+        try:
+            await rpc.ask("eth_blockNumber")
+        except NodeError as error:
+            print(error)
+    await rpc.close()
+
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+asyncio.run(main())
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
+"""
+
+
+def test_endless_response_takes_bounded_memory(is_near):
+    with misbehaving(MISBEHAVIOUR["endless chunks"][0]) as url:
+        words = [sys.executable, "-c", MEMORY, url, "near" if is_near else "far"]
+        out = subprocess.run(words, capture_output=True, text=True, check=True).stdout
+    *errors, grown_kib = out.splitlines()
+    assert [error.rpartition(" with ")[2] for error in errors] == ["more than 16777216 bytes"] * 3
+    assert int(grown_kib) < 128 * 1024
+
+
+@pytest.mark.parametrize("value", ["0x1" + "0" * 64, "0x" + "f" * 1_000_000])
+def test_number_beyond_256_bits_is_invalid(value):
+    with pytest.raises(NodeInvalidResponseError, match="got '0x"):
+        number(value)
+
+
+@pytest.mark.parametrize("value", ["0x8000000000000000", "0x" + "f" * 64, [], {}, 7, None, True])
+def test_integer_beyond_63_bits_is_invalid(value):
+    assert integer("0x7fffffffffffffff") == 2**63 - 1
+    with pytest.raises(NodeInvalidResponseError):
+        integer(value)
+
+
+def test_malformed_value_of_any_depth_is_invalid():
+    deep = None
+    for _ in range(900):
+        deep = [deep]
+    for read in (number, content, integer):
+        with pytest.raises(NodeInvalidResponseError, match="got a JSON array"):
+            read(deep)
+    with pytest.raises(NodeInvalidResponseError, match="malformed"), parsing():
+        str(OverflowError(1 / 0))
