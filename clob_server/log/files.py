@@ -72,6 +72,16 @@ def check_private(path: Path, forbidden: int = 0o077) -> None:
         )
 
 
+def sync_file(path: Path) -> None:
+    """Sync a file that another writer made, and let only its owner read it."""
+    descriptor = os.open(path, os.O_RDWR)
+    try:
+        os.fchmod(descriptor, 0o600)
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
 def sync_folder(path: Path) -> None:
     """Sync the directory entries of a folder."""
     descriptor = os.open(path, os.O_RDONLY)

@@ -10,6 +10,7 @@ each shown to be necessary by a test:
 4. After a failed commit the log accepts no more frames.
 """
 
+import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -31,7 +32,7 @@ from clob_server.log.base import (
     Snapshot,
     Tail,
 )
-from clob_server.log.files import NEW_SUFFIX, Folder, make_file, make_folder
+from clob_server.log.files import NEW_SUFFIX, Folder, make_file, make_folder, sync_file, sync_folder
 
 DATABASE: Final = "log.db"
 """File name of the database."""
@@ -91,6 +92,9 @@ class SqliteLog(Log):
         self._folder = Path(folder)
         self._failed = False
         self._pages = 0
+        names = (DATABASE, f"{DATABASE}-wal") if vfs is None else ()
+        self._paths = [self._folder / name for name in names]
+        self._identities: list[int] = []
         try:
             make_folder(self._folder)
             if vfs is None:
@@ -149,6 +153,7 @@ class SqliteLog(Log):
             if name.endswith(NEW_SUFFIX):
                 self._files.remove(name)
         self._db.set_wal_hook(self._after_commit)
+        self._identities = self._stored()
 
     def _find_tail(self, accept_tail: bool) -> None:
         """Read all frames, and compare their end with the tip and the snapshots."""
@@ -195,6 +200,8 @@ class SqliteLog(Log):
         with self._commit(f"commands {first} to {tail.seq}"):
             self._db.execute(_INSERT, (first, frame))
             self._files.overwrite(files.TIP, files.encode_tip(tail))
+            if self._paths and self._stored() != self._identities:
+                self._rescue()
 
     def begin(self, origin: Tail) -> None:
         """Let an empty log begin after the dropped frames of the log that it will copy."""
@@ -224,6 +231,46 @@ class SqliteLog(Log):
                 self._db.executemany(_INSERT, rows)
             self._files.overwrite(files.TIP, files.encode_tip(tail))
         self.tail = tail
+
+    def _stored(self) -> list[int]:
+        """Return the inodes of the open files as their names lead to them; 0 for no file."""
+        found = []
+        for path in self._paths:
+            try:
+                found.append(os.stat(path).st_ino)
+            except OSError:
+                found.append(0)
+        return found
+
+    def _rescue(self) -> None:
+        """Write the log to its name again, after its files were deleted, moved or replaced.
+
+        Raises:
+            OSError: always, since a commit into a file without a name is lost at the end of this
+                process.
+        """
+        lost = ", ".join(
+            path.name
+            for path, found, known in zip(
+                self._paths, self._stored(), self._identities, strict=True
+            )
+            if found != known
+        )
+        target = self._folder / DATABASE
+        if lost != self._paths[1].name:  # the database itself
+            if target.exists():
+                target = target.with_name(f"{DATABASE}.rescued")
+            new = target.with_name(f"{target.name}{NEW_SUFFIX}")
+            self._db.execute("VACUUM INTO ?", (str(new),))
+            sync_file(new)
+            os.replace(new, target)
+            sync_folder(self._folder)
+        else:
+            self._db.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
+        raise OSError(
+            f"{lost} in {self._folder} was deleted, moved or replaced under the running server; "
+            f"the whole log was saved in {target}; restart the server"
+        )
 
     @contextmanager
     def _commit(self, action: str) -> Iterator[None]:
@@ -259,7 +306,9 @@ class SqliteLog(Log):
         return apsw.SQLITE_OK
 
     def tidy(self) -> None:
-        """Run a checkpoint if the write-ahead log has many pages."""
+        """Run a checkpoint if the write-ahead log has many pages; write a lost tip again."""
+        if self._paths and not self._failed and not (self._folder / files.TIP).exists():
+            self._files.replace(files.TIP, files.encode_tip(self.tail))
         if self._pages > CHECKPOINT_PAGES and not self._failed:
             self._pages = 0
             self._checkpoint("PASSIVE")

@@ -225,3 +225,51 @@ def test_tidy_keeps_the_write_ahead_log_short(folder, tidies, least, most):
             largest = max(largest, (folder / "log.db-wal").stat().st_size)
     log.close()
     assert least * 10**6 <= largest <= most * 10**6
+
+
+@pytest.mark.parametrize("names", [["log.db"], ["log.db-wal"], ["log.db", "log.db-wal"]])
+@pytest.mark.parametrize("how", ["deleted", "moved", "replaced"])
+def test_log_whose_files_lose_their_names_is_saved_and_stops(folder, names, how):
+    log = filled(SqliteLog(folder), 3, 2)
+    for name in names:
+        path = folder / name
+        if how == "moved":
+            path.rename(folder / f"{name}.moved")
+        else:
+            path.unlink()
+        if how == "replaced":
+            path.write_bytes(b"x" * 5_000)
+    with pytest.raises(LogFailedError, match=f"{names[0]}.* was deleted, moved or replaced"):
+        filled(log, 1)
+    with pytest.raises(LogFailedError):
+        filled(log, 1)
+    log.close()
+    if how == "replaced" and "log.db" in names:
+        with pytest.raises(LogDamagedError):
+            SqliteLog(folder)
+        (folder / "log.db-wal").unlink(missing_ok=True)
+        (folder / "log.db.rescued").rename(folder / "log.db")
+    again = SqliteLog(folder)
+    assert seqs(again) == [(1, 3), (4, 2), (6, 1)]
+    again.close()
+
+
+def test_tip_that_is_deleted_under_a_running_server_is_written_again(folder):
+    log = filled(SqliteLog(folder), 3)
+    (folder / "tip").unlink()
+    filled(log, 1)
+    log.tidy()
+    filled(log, 2)
+    log.close()
+    again = SqliteLog(folder)
+    assert seqs(again) == [(1, 3), (4, 1), (5, 2)]
+    again.close()
+
+
+def test_log_goes_on_after_a_checkpoint(folder):
+    log = SqliteLog(folder)
+    for _ in range(400):
+        filled(log, 3)
+        log.tidy()
+    assert log.tail.seq == 1_200
+    log.close()
