@@ -44,6 +44,7 @@ GAUGES: Final[tuple[tuple[str, str, Callable[[Server], float]], ...]] = (
         lambda s: s.clock.skew_ms / 1_000,
     ),
     ("chain_up", "1 while chain operations can start.", lambda s: s.chain.stage is Stage.READY),
+    ("chain_frozen", "1 while node or worker gives no sign of life.", lambda s: s.chain.is_frozen),
     ("chain_deaths", "Exits of the chain's processes.", lambda s: s.chain.num_deaths),
     ("chain_head", "Newest block of the chain.", of_chain(lambda worker: worker.head or 0)),
     (

@@ -405,7 +405,10 @@ class HealthBody(Wire, frozen=True, kw_only=True):
     command_seq: int
     """Log position of the last applied command."""
     chain: str
-    """``none``, ``starting``, ``ready``, ``unreachable`` or ``missing``; orders do not need it."""
+    """``none``, ``starting``, ``ready``, ``frozen``, ``unreachable`` or ``missing``; orders do not
+    need it."""
+    history: str
+    """``ready``, ``starting``, ``rebuilding``, ``frozen`` or ``stopped``; orders do not need it."""
     clock: str
     """``sure``, or the reason why the time is not certain and changes are rejected."""
 
@@ -419,6 +422,10 @@ class ReadyBody(Wire, frozen=True, kw_only=True):
     """``recovering``, ``ready`` or ``draining``."""
     detail: str
     """Reason why the time is not certain; empty while it is."""
+    chain: str
+    """As in ``GET /health``; without effect on ``status``."""
+    history: str
+    """As in ``GET /health``; without effect on ``status``."""
 
 
 class FailureBody(Wire, frozen=True, kw_only=True):

@@ -55,6 +55,8 @@ class Stage(enum.Enum):
     """A required package is not installed."""
     STARTING = "starting"
     """Node or worker is starting or restarting."""
+    FROZEN = "frozen"
+    """Node or worker gives no sign of life; it is restarted if that lasts."""
     UNREACHABLE = "unreachable"
     """The node returns no valid responses."""
     READY = "ready"
@@ -160,6 +162,8 @@ class ChainClient:
             return Stage.NONE
         if self._missing:
             return Stage.MISSING
+        if self.is_frozen:
+            return Stage.FROZEN
         if self.state is None:
             return Stage.STARTING
         if self._is_unreachable:
@@ -171,6 +175,9 @@ class ChainClient:
         """Description of the problem; empty if there is none."""
         if self._missing:
             return self._missing
+        for process in (self._node_process, self._worker_process):
+            if process.is_frozen:
+                return f"the {process.name} gives no sign of life and is restarted if that lasts"
         reported = "" if self.state is None else self.state.detail
         return reported or self._problem
 
@@ -180,6 +187,11 @@ class ChainClient:
         if self.rpc_url or not self.is_configured or self._missing:
             return self.rpc_url
         return redacted_url(self._settings.chain_source)
+
+    @property
+    def is_frozen(self) -> bool:
+        """Whether node or worker gives no sign of life."""
+        return self._node_process.is_frozen or self._worker_process.is_frozen
 
     @property
     def num_deaths(self) -> int:

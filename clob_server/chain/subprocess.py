@@ -16,6 +16,15 @@ PAUSE_MAX_S: Final = 30.0
 """Maximum pause before a restart, seconds."""
 KILL_S: Final = 1.0
 """Seconds to wait for a process to exit after it closed its output."""
+BEAT: Final = b"\n"
+"""Line that a process writes every ``BEAT_S`` seconds as a sign of life."""
+BEAT_S: Final = 1.0
+FROZEN_BEATS: Final = 10
+"""Missed signs of life after which a process counts as frozen."""
+RESTART_BEATS: Final = 60
+"""Missed signs of life after which a process is killed and restarted."""
+START_BEATS: Final = 300
+"""The same for a process that has not given its first one."""
 NICE: Final = 10
 """Niceness of child processes: the order loop has priority on busy processors."""
 
@@ -25,12 +34,17 @@ _LOG: Final = logging.getLogger("clob_server.chain")
 class ManagedProcess:
     """A Python child process, restarted after each exit. It exits when its input is closed.
 
+    A process that writes nothing, not even :data:`BEAT`, is killed: everything that must survive a
+    crash is in its files. Beats are counted by a timer of this process, so that a server that was
+    stopped itself counts one missed beat, not all of them.
+
     Args:
         name: name in the log.
         command: returns the arguments, the module first; awaited at each start.
         on_start: called after the start, before any line is read; it may send.
-        on_line: called with each line of output, including the line feed.
+        on_line: called with each line of output but beats, including the line feed.
         on_exit: called after an unexpected exit with the reason and the seconds until the restart.
+        beat_s: seconds between two signs of life.
     """
 
     def __init__(
@@ -41,6 +55,7 @@ class ManagedProcess:
         on_start: Callable[[], None],
         on_line: Callable[[bytes], None],
         on_exit: Callable[[str, float], None],
+        beat_s: float = BEAT_S,
     ) -> None:
         self.name: Final = name
         self.num_deaths: int = 0
@@ -53,6 +68,14 @@ class ManagedProcess:
         self._task: asyncio.Task[None] | None = None
         self._pause_s = PAUSE_S
         self._is_closing = False
+        self._beat_s = beat_s
+        self._has_spoken = False
+        self._missed = 0
+
+    @property
+    def is_frozen(self) -> bool:
+        """Whether the running process has stopped to write."""
+        return self._has_spoken and self._missed >= FROZEN_BEATS
 
     def start(self) -> None:
         """Start the process and keep it running; returns at once."""
@@ -91,7 +114,10 @@ class ManagedProcess:
         """Run processes one after the other until :meth:`close`."""
         while not self._is_closing:
             try:
-                reason = f"exit code {await self._run_once()}"
+                code = await self._run_once()
+                reason = f"exit code {code}"
+                if self._missed >= RESTART_BEATS:
+                    reason = f"no sign of life for {self._missed * self._beat_s:g} s"
             except OSError as error:  # no process could be created
                 reason = str(error)
             if self._is_closing:
@@ -120,6 +146,8 @@ class ManagedProcess:
         self._process = process
         with suppress(OSError):  # it has exited already
             os.setpriority(os.PRIO_PROCESS, process.pid, NICE)
+        self._has_spoken, self._missed = False, 0
+        watch = asyncio.create_task(self._watch(process))
         try:
             self._on_start()
             await self._read_lines(process)
@@ -129,16 +157,30 @@ class ManagedProcess:
             process.kill()
             return await process.wait()
         finally:
-            self._process = None
+            watch.cancel()
+            self._process, self._has_spoken = None, False
             await self._clean_up(process)
+
+    async def _watch(self, process: asyncio.subprocess.Process) -> None:
+        """Count missed signs of life, and kill a process that missed too many."""
+        while self._missed < (RESTART_BEATS if self._has_spoken else START_BEATS):
+            await asyncio.sleep(self._beat_s)
+            self._missed += 1
+            if self._missed == FROZEN_BEATS and self._has_spoken:
+                more = {"child": self.name, "pid": process.pid}
+                _LOG.error("a process gives no sign of life", extra=more)
+        with suppress(ProcessLookupError):
+            process.kill()
 
     async def _read_lines(self, process: asyncio.subprocess.Process) -> None:
         assert process.stdout is not None
         try:
             while line := await process.stdout.readline():
-                self._on_line(line)
+                self._has_spoken, self._missed = True, 0
+                if line != BEAT:
+                    self._on_line(line)
         except ValueError:  # the line is longer than LINE_BYTES_MAX
-            _LOG.exception("a line of the process is too long", extra={"process": self.name})
+            _LOG.exception("a line of the process is too long", extra={"child": self.name})
             process.kill()
 
     async def _clean_up(self, process: asyncio.subprocess.Process) -> None:

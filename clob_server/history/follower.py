@@ -15,6 +15,7 @@ import os
 import select
 import signal
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -29,8 +30,14 @@ from clob_server.core.commands import ENGINE, EndTrades
 from clob_server.core.recovery import commands_of
 from clob_server.core.state import ServerState, outcome_of
 from clob_server.history.rows import HistoryRows
-from clob_server.history.store import Applied, ForeignHistoryError, HistoryStore, move_aside
-from clob_server.history.supervisor import NUMBER, READ_BYTES
+from clob_server.history.store import (
+    DAMAGE,
+    Applied,
+    ForeignHistoryError,
+    HistoryStore,
+    move_aside,
+)
+from clob_server.history.supervisor import BEAT, BEAT_S, NUMBER, READ_BYTES
 from clob_server.log import Folder, Log, LogDamagedError, Snapshot, Tail
 from clob_server.log.files import (
     keep_snapshot,
@@ -42,6 +49,8 @@ from clob_server.log.files import (
 
 ROWS_MAX: Final = 10_000
 """Rows per transaction while history catches up with a log."""
+CHECK_S: Final = 0.5
+"""Seconds between two looks at the history file while there is no input."""
 COMMANDS_MAX: Final = 2_000
 """Commands per transaction while more input is available."""
 REPORT_S: Final = 0.005
@@ -130,6 +139,10 @@ class Replica:
         if before < end.seq <= self.at.seq and end != self.at:
             raise ForeignHistoryError(f"history up to command {end.seq} belongs to another log")
 
+    def check_files(self) -> None:
+        """Raise ForeignHistoryError if the history file was deleted or replaced."""
+        self._store.check_files()
+
     def write(self) -> None:
         """Write the waiting rows."""
         if self.at.seq > self._store.applied.seq:
@@ -188,8 +201,8 @@ def open_store(folder: Path, days: int, tail: Tail) -> HistoryStore:
         if store.applied.seq < tail.seq or ends_at(store.applied, tail):
             return store
         store.close()
-    except ForeignHistoryError:
-        pass
+    except (ForeignHistoryError, apsw.SQLError, *DAMAGE) as error:
+        _LOG.warning("history is moved aside and rebuilt: %s", error)
     move_aside(folder)
     return HistoryStore(folder, days)
 
@@ -244,7 +257,7 @@ def follow(replica: Replica, source: int, report: Callable[[int], None]) -> None
     """
     splitter = FrameSplitter(replica.at.seq, replica.at.chain_hash)
     written, reported_at = replica.at.seq, 0.0
-    while data := os.read(source, READ_BYTES):
+    while data := read_checked(replica, source):
         for frame in splitter.split(data):
             replica.apply(frame)
         if replica.at.seq - written < COMMANDS_MAX and has_input(source, 0):
@@ -257,6 +270,17 @@ def follow(replica: Replica, source: int, report: Callable[[int], None]) -> None
         if replica.snapshot_due:
             replica.snapshot()
     replica.write()
+
+
+def read_checked(replica: Replica, source: int) -> bytes:
+    """Wait for input and return it; empty at its end.
+
+    Raises:
+        ForeignHistoryError: the history file was deleted or replaced meanwhile.
+    """
+    while not has_input(source, CHECK_S):
+        replica.check_files()
+    return os.read(source, READ_BYTES)
 
 
 def has_input(source: int, wait_s: float) -> bool:
@@ -278,6 +302,7 @@ def main(arguments: Sequence[str]) -> int:
         signal.signal(number, signal.SIG_IGN)  # the server gets it too, and then closes the input
     folder, origin, tail_seq, chain_hash, snapshot_commands, days = arguments
     logging.basicConfig(format="%(levelname)s:%(name)s:%(message)s")
+    threading.Thread(target=beat, daemon=True).start()
     tail = Tail(int(tail_seq), bytes.fromhex(chain_hash))
     path = Path(folder)
     store = open_store(path, int(days), tail)
@@ -288,10 +313,10 @@ def main(arguments: Sequence[str]) -> int:
         write_number(replica.at.seq)
         write_number(replica.written)
         follow(replica, sys.stdin.fileno(), write_number)
-    except ForeignHistoryError as error:
-        _LOG.error("history is moved aside and rebuilt: %s", error)
-        store.close()
+    except (ForeignHistoryError, apsw.SQLError, *DAMAGE) as error:
+        _LOG.error("history is moved aside and rebuilt: %s: %s", type(error).__name__, error)
         move_aside(path)
+        store.close()
         return 1
     except (ClobError, OSError, apsw.Error) as error:
         _LOG.critical("history stops: %s: %s", type(error).__name__, error)
@@ -299,6 +324,13 @@ def main(arguments: Sequence[str]) -> int:
         return 1
     store.close()
     return 0
+
+
+def beat() -> None:
+    """Give signs of life; from a thread, since a snapshot takes long."""
+    while True:
+        write_number(BEAT)
+        time.sleep(BEAT_S)
 
 
 def write_number(number: int) -> None:

@@ -5,6 +5,7 @@ history has caught up with the command that was the last one at the time of the 
 """
 
 import asyncio
+import logging
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -31,6 +32,7 @@ from clob_server.core.settlement_status import (
 from clob_server.core.state import ServerState
 from clob_server.history.follower import catch_up, ends_at, open_store
 from clob_server.history.store import (
+    DAMAGE,
     ForeignHistoryError,
     HistoryStore,
     StoreReader,
@@ -48,6 +50,7 @@ START_S: Final = 5.0
 WAIT_S: Final = 2.0
 """Seconds a request waits for history to catch up."""
 
+_LOG: Final = logging.getLogger("clob_server.history")
 _ORDER: Final = msgspec.json.Decoder(OrderBody)
 _T = TypeVar("_T")
 
@@ -130,6 +133,7 @@ class History:
         self._state: ServerState
         self._statuses: SettlementStatuses
         self._written = 0
+        self._behind_until = 0
         self._waiting: list[tuple[int, asyncio.Future[None]]] = []
         self._reader: StoreReader | None = None
         self._reader_thread = LogThread("history reader")
@@ -141,6 +145,11 @@ class History:
         self._loop = asyncio.get_running_loop()
         metrics.gauge("history_lag_commands", "Commands that history is behind.", lambda: self.lag)
         metrics.gauge(
+            "history_ready",
+            "1 while history can be queried.",
+            lambda: self.status == "ready",
+        )
+        metrics.gauge(
             "follower_deaths",
             "Unexpected exits of the history follower.",
             lambda: 0 if self._supervisor is None else self._supervisor.num_deaths,
@@ -150,6 +159,17 @@ class History:
     def lag(self) -> int:
         """Number of commands that history is behind."""
         return max(0, self._log.tail.seq - self._written)
+
+    @property
+    def status(self) -> str:
+        """``ready``, ``starting``, ``rebuilding``, ``frozen`` or, without a writer, ``stopped``."""
+        if self._supervisor is None:
+            return "stopped" if self._writer is None or self._writer.has_failed else "ready"
+        if self._supervisor.is_frozen:
+            return "frozen"
+        if not self._supervisor.is_connected:
+            return "starting"
+        return "ready" if self._written >= self._behind_until else "rebuilding"
 
     # ----- start and end -----------------------------------------------------------------------
 
@@ -203,7 +223,7 @@ class History:
             self._on_written(self._start_seq)
         elif self._supervisor is not None:
             self._supervisor.connect(engine)
-            with suppress(apsw.Error):
+            with suppress(ApiError):
                 applied = await self._read(StoreReader.applied)
                 if ends_at(applied, self._log.tail):
                     self._on_written(applied.seq)
@@ -264,10 +284,7 @@ class History:
             async with asyncio.timeout(wait_s):
                 await future
         except TimeoutError:
-            raise ApiError(
-                "RECOVERING",
-                f"history is {seq - self._written} commands behind; try again in a second",
-            ) from None
+            raise behind(f"it is {seq - self._written} commands behind") from None
 
     # ----- queries -----------------------------------------------------------------------------
 
@@ -287,7 +304,7 @@ class History:
         body = await self._read(find) if self._written else None
         if body is None and seq:
             await self.wait_for(seq)
-            body = await self._read(find)
+            body = await self._read(find, seq)
         return None if body is None else _ORDER.decode(body)
 
     async def first_trades(self, order: OrderBody) -> list[TradeSummary]:
@@ -305,9 +322,10 @@ class History:
                 rows.append(row)
         else:
             if not tape.whole:
-                await self.wait_for(self._engine.seq)
+                seq = self._engine.seq
+                await self.wait_for(seq)
                 rows = await self._read(
-                    lambda reader: reader.first_trades(order.id, order.timestamp)[::-1]
+                    lambda reader: reader.first_trades(order.id, order.timestamp)[::-1], seq
                 )
         statuses = await self.statuses(order.market_id, rows)
         return [
@@ -337,9 +355,10 @@ class History:
         first = tape.first_seq
         bounds = [seq for seq in (first, before) if seq is not None]
         below = min(bounds) if bounds else self._state.matcher.seq(market) + 1
-        await self.wait_for(self._engine.seq)
+        seq = self._engine.seq
+        await self.wait_for(seq)
         return rows + await self._read(
-            lambda reader: reader.trades(market, below, limit - len(rows), token)
+            lambda reader: reader.trades(market, below, limit - len(rows), token), seq
         )
 
     async def statuses(self, market: str, rows: Sequence[TradeRow]) -> list[SettlementStatus]:
@@ -356,8 +375,9 @@ class History:
         }
         missing = [keys[number] for number, status in statuses.items() if status is None]
         if missing:
-            await self.wait_for(self._engine.seq)
-            stored = await self._read(lambda reader: reader.statuses(missing))
+            seq = self._engine.seq
+            await self.wait_for(seq)
+            stored = await self._read(lambda reader: reader.statuses(missing), seq)
             for number, key in keys.items():
                 if statuses[number] is None and key in stored:
                     statuses[number] = stored[key]
@@ -389,7 +409,9 @@ class History:
                 kept = self._settings.trades_kept
                 older: list[TradeRow] = []
                 if self._start_seq:  # else there are no older trades, and perhaps no file
-                    older = await self._read(lambda reader: reader.trades(market, below, kept + 1))
+                    older = await self._read(
+                        lambda reader: reader.trades(market, below, kept + 1), self._start_seq
+                    )
                 tape.fill(older[:kept], whole=len(older) <= kept)
                 if older and market in self._state.settles:
                     await self._read_statuses(tape, settlement_keys(older[:kept]))
@@ -404,15 +426,33 @@ class History:
 
     # ----- the reading connection --------------------------------------------------------------
 
-    async def _read(self, query: Callable[[StoreReader], _T]) -> _T:
-        """Run a query in the reader thread."""
+    async def _read(self, query: Callable[[StoreReader], _T], seq: int = 0) -> _T:
+        """Run a query in the reader thread.
+
+        Args:
+            query: reads the file.
+            seq: command that the file must contain; 0 for any.
+
+        Raises:
+            ApiError: RECOVERING, the file cannot be read, or lacks the command.
+        """
 
         def run() -> _T:
             if self._reader is None:
                 self._reader = StoreReader(self._folder)
+            if seq and self._reader.applied().seq < seq:
+                raise behind("the file is being rebuilt")
             return query(self._reader)
 
-        result: _T = await self._reader_thread.run(run)
+        try:
+            result: _T = await self._reader_thread.run(run)
+        except (apsw.Error, ForeignHistoryError) as error:
+            self._reader_thread.enqueue(self._close_reader)
+            if not isinstance(error, apsw.CantOpenError):  # a new folder has no file yet
+                _LOG.warning("history cannot be read", extra={"reason": repr(error)})
+            if isinstance(error, DAMAGE) and self._supervisor is not None:
+                self._supervisor.rebuild()
+            raise behind(f"it cannot be read ({type(error).__name__})") from error
         return result
 
     def _close_reader(self) -> None:
@@ -423,8 +463,13 @@ class History:
 
     def _on_follower_started(self) -> None:
         """Reopen the file, which the new follower may have replaced."""
-        self._written = 0
+        self._written, self._behind_until = 0, self._log.tail.seq
         self._reader_thread.enqueue(self._close_reader)
+
+
+def behind(reason: str) -> ApiError:
+    """Return the error of a query that history cannot answer yet."""
+    return ApiError("RECOVERING", f"history is not complete: {reason}; try again in a second")
 
 
 def settlement_keys(rows: Sequence[TradeRow]) -> dict[int, int]:

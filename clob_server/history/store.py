@@ -80,6 +80,9 @@ _PRUNE_ENDS: Final = (
 )
 _APPLIED: Final = "UPDATE applied SET seq=?, chain_hash=?, event_hash=?"
 
+DAMAGE: Final = (apsw.CorruptError, apsw.NotADBError)
+"""SQLite errors of a damaged file; it is rebuilt."""
+
 Row: TypeAlias = tuple[Any, ...]
 """A row of a table."""
 
@@ -135,6 +138,8 @@ class HistoryStore:
         self._days = days
         self._lock = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         fcntl.flock(self._lock, fcntl.LOCK_EX)
+        if not (folder / FILE).exists():
+            move_aside(folder)  # the rest of a deleted file
         make_file(folder / FILE)
         self._db = apsw.Connection(str(folder / FILE))
         try:
@@ -161,9 +166,19 @@ class HistoryStore:
             self.applied: Applied = applied_in(self._db)
             """Position in the log."""
         self._pruned_ms = 0
+        self._files = identities(self.folder)
+
+    def check_files(self) -> None:
+        """Raise ForeignHistoryError if the open file was deleted, replaced or truncated.
+
+        SQLite goes on with the deleted file, whose rows no reader would find any more.
+        """
+        if identities(self.folder) != self._files or not (self.folder / FILE).stat().st_size:
+            raise ForeignHistoryError(f"{FILE} was deleted, replaced or truncated")
 
     def write(self, rows: Rows, applied: Applied, now_ms: int) -> None:
         """Add rows and their position in one transaction; ``now_ms`` is the last command's time."""
+        self.check_files()
         with self._db:
             self._db.executemany(_ORDER, rows.orders)
             self._db.executemany(_TRADE, rows.trades)
@@ -253,11 +268,24 @@ class StoreReader:
         self._db.close(True)
 
 
+def identities(folder: Path) -> list[tuple[int, int] | None]:
+    """Return device and inode of each file of the history; None if it does not exist."""
+    found: list[tuple[int, int] | None] = []
+    for ending in ("", "-wal", "-shm"):
+        try:
+            status = os.stat(folder / f"{FILE}{ending}")
+            found.append((status.st_dev, status.st_ino))
+        except FileNotFoundError:
+            found.append(None)
+    return found
+
+
 def applied_in(connection: apsw.Connection) -> Applied:
     """Read the position in the log."""
-    row: Any
-    (row,) = connection.execute("SELECT * FROM applied").fetchall()
-    return Applied(*row)
+    rows: list[Any] = connection.execute("SELECT * FROM applied").fetchall()
+    if len(rows) != 1:
+        raise ForeignHistoryError(f"{FILE} has {len(rows)} positions, not one")
+    return Applied(*rows[0])
 
 
 def trade_row(

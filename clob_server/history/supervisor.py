@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Final
 
 from clob_server.core.sequencer import Sequencer
+from clob_server.history.store import move_aside
 from clob_server.log import LogError, SqliteLog
 
 MODULE: Final = "clob_server.history.follower"
@@ -29,6 +30,13 @@ NUMBER: Final = struct.Struct("<Q")
 """Encoding of a number written by the follower."""
 READ_BYTES: Final = 65_536
 """Bytes per read from the log and from the pipe: the capacity of a pipe."""
+BEAT: Final = 2**64 - 1
+"""Number that the follower writes every ``BEAT_S`` seconds as a sign of life."""
+BEAT_S: Final = 1.0
+FROZEN_BEATS: Final = 10
+"""Missed signs of life after which the follower counts as frozen."""
+RESTART_BEATS: Final = 60
+"""Missed signs of life after which the follower is killed and restarted."""
 REPORT_BYTES: Final = 4096
 """Bytes per read of the follower's numbers."""
 PAUSE_S: Final = 0.2
@@ -142,12 +150,31 @@ class Supervisor:
         self._unparsed = b""
         self._pause_s = PAUSE_S
         self._furthest = 0
+        self._missed = 0
+        self._is_rebuilding = False
         self.num_deaths: int = 0
         """Number of unexpected exits."""
+
+    @property
+    def is_frozen(self) -> bool:
+        """Whether the running follower gives no sign of life."""
+        return self._process is not None and self._missed >= FROZEN_BEATS
+
+    @property
+    def is_connected(self) -> bool:
+        """Whether a follower has opened history."""
+        return self._pipe is not None
 
     def start(self) -> None:
         """Start the follower; it receives frames from :meth:`connect` on."""
         self._task = asyncio.create_task(self._keep_running())
+
+    def rebuild(self) -> None:
+        """Move a damaged file aside, and end the follower, so that the next one starts anew."""
+        if self._process is not None and not self._is_rebuilding:
+            self._is_rebuilding = True
+            move_aside(self._folder)
+            self._process.kill()
 
     def connect(self, engine: Sequencer) -> None:
         """Send the frames of the log, and those that an engine appends from now on."""
@@ -192,17 +219,32 @@ class Supervisor:
     async def _run_once(self) -> int:
         """Run a follower until it exits; return its exit code."""
         process = self._start()
-        await self._exited.wait()
+        while not self._exited.is_set():
+            with suppress(TimeoutError):
+                async with asyncio.timeout(BEAT_S):
+                    await self._exited.wait()
+            self._count_missed(process)
         pipe, self._process = self._disconnect(), None
         if pipe is not None:
             pipe.close()
         return await asyncio.to_thread(wait, process, PAUSE_S)
 
+    def _count_missed(self, process: "subprocess.Popen[bytes]") -> None:
+        """Count a missed sign of life; kill a follower that missed too many.
+
+        Rows and snapshots are written in transactions, so that the next follower continues.
+        """
+        self._missed += 1
+        if self._missed == FROZEN_BEATS:
+            _LOG.error("the history follower gives no sign of life", extra={"pid": process.pid})
+        if self._missed == RESTART_BEATS:
+            process.kill()
+
     def _start(self) -> "subprocess.Popen[bytes]":
         """Start the process; takes some milliseconds."""
         self._exited.clear()
         self._connected.clear()
-        self._unparsed = b""
+        self._unparsed, self._missed, self._is_rebuilding = b"", 0, False
         tail = self._log.tail
         positions = [str(self._log.origin.seq), str(tail.seq), tail.chain_hash.hex()]
         self._process = process = subprocess.Popen(
@@ -228,9 +270,10 @@ class Supervisor:
             self._exited.set()
             self._connected.set()  # close() must not wait for it
             return
+        self._missed = 0
         data = self._unparsed + data
         end = len(data) - len(data) % NUMBER.size
-        numbers = [number for (number,) in NUMBER.iter_unpack(data[:end])]
+        numbers = [number for (number,) in NUMBER.iter_unpack(data[:end]) if number != BEAT]
         self._unparsed = data[end:]
         if numbers and self._pipe is None:
             self._on_started()

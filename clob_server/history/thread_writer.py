@@ -56,7 +56,8 @@ class ThreadWriter:
         self._now_ms = 0
         self._timer: asyncio.TimerHandle | None = None
         self._slots = threading.Semaphore(WRITES_MAX)
-        self._failed = False
+        self.has_failed: bool = False
+        """Whether a write failed, after which nothing is written."""
         self._is_whole = True
         self._thread = LogThread("history")
 
@@ -94,11 +95,11 @@ class ThreadWriter:
     def _write(self, rows: Rows, applied: Applied, now_ms: int) -> None:
         """Write rows, unless an earlier write failed: the file must have no gap."""
         try:
-            if not self._failed:
+            if not self.has_failed:
                 self._store.write(rows, applied, now_ms)
                 self._on_written(applied.seq)
         except Exception:
-            self._failed = True
+            self.has_failed = True
             _LOG.exception("history stops until the next start")
         finally:
             self._slots.release()

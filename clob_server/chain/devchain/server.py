@@ -6,6 +6,7 @@ import os
 import socket
 import stat
 from collections.abc import Callable
+from contextlib import suppress
 from types import FrameType
 from typing import Any, Final, TypeAlias
 from urllib.parse import urlsplit
@@ -38,6 +39,10 @@ GRACE_S: Final = 2
 """Time for running requests at shutdown."""
 INPUT: Final = 0
 """File descriptor of standard input."""
+OUTPUT: Final = 1
+"""File descriptor of standard output."""
+BEAT_S: Final = 1.0
+"""Seconds between two signs of life."""
 INPUT_BYTES: Final = 4096
 """Bytes of standard input read at once and discarded."""
 _JSON: Final = (b"content-type", b"application/json")
@@ -153,10 +158,19 @@ class NodeServer(uvicorn.Server):
         await super().startup(sockets)
         if self._with_parent:
             self._watch_input()
+            self._beat()
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """Stop on a signal."""
         self.should_exit = True
+
+    def _beat(self) -> None:
+        """Give a sign of life every second; see ``clob_server.chain.subprocess``."""
+        if self.should_exit:
+            return
+        with suppress(OSError):  # the parent is gone
+            os.write(OUTPUT, b"\n")
+        asyncio.get_running_loop().call_later(BEAT_S, self._beat)
 
     def _watch_input(self) -> None:
         """Stop when standard input ends, if it is a pipe or socket."""

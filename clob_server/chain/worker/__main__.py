@@ -19,6 +19,7 @@ from clob_server.chain import messages
 from clob_server.chain.config import DEVELOPMENT_CHAIN
 from clob_server.chain.eth.rpc import NodeError, Rpc
 from clob_server.chain.events import StartWatching, WatchTokens
+from clob_server.chain.subprocess import BEAT, BEAT_S
 from clob_server.chain.tx.outbox import Outbox, OutboxError
 from clob_server.chain.tx.sender import Signer
 from clob_server.chain.tx.steps import Step
@@ -189,7 +190,12 @@ class ChainWorker:
 
 def send(message: messages.AnyWorkerMessage) -> None:
     """Send a message to the server, if it is still running."""
-    data = memoryview(messages.encode(message))
+    write(messages.encode(message))
+
+
+def write(line: bytes) -> None:
+    """Write a line to the server, if it is still running."""
+    data = memoryview(line)
     try:
         while data:
             data = data[os.write(sys.stdout.fileno(), data) :]
@@ -202,6 +208,22 @@ async def work(folder: Path) -> int:
     lines = asyncio.StreamReader(limit=messages.LINE_BYTES_MAX)
     protocol = asyncio.StreamReaderProtocol(lines)
     await asyncio.get_running_loop().connect_read_pipe(lambda: protocol, sys.stdin)
+    beating = asyncio.create_task(beat())
+    try:
+        return await work_on(folder, lines)
+    finally:
+        beating.cancel()
+
+
+async def beat() -> None:
+    """Give signs of life."""
+    while True:
+        write(BEAT)
+        await asyncio.sleep(BEAT_S)
+
+
+async def work_on(folder: Path, lines: asyncio.StreamReader) -> int:
+    """Read the config from the input and work until its end; return the exit code."""
     first = await lines.readline()
     if not first:
         return 0

@@ -128,6 +128,7 @@ async def health(call: Request) -> Reply:
             command_seq=server.sequencer.seq,
             chain=server.chain.stage.value,
             clock=server.clock.reason or "sure",
+            history=server.history.status,
         )
     )
 
@@ -138,6 +139,17 @@ async def ready(call: Request) -> Reply:
     is_ready = phase is Phase.READY and not reason
     return reply(
         ReadyBody(status="ready" if is_ready else "unavailable", phase=phase.value, detail=reason),
+    """Return whether orders are accepted; 503 while the server drains."""
+    server = call.server
+    phase = server.lifecycle.phase
+    is_ready = phase is Phase.READY
+    return reply(
+        ReadyBody(
+            status="ready" if is_ready else "unavailable",
+            phase=phase.value,
+            chain=server.chain.stage.value,
+            history=server.history.status,
+        ),
         200 if is_ready else 503,
         () if is_ready else ((b"retry-after", b"1"),),
     )

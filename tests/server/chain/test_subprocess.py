@@ -1,9 +1,11 @@
 """Managed child processes: lines, restarts and termination."""
 
 import asyncio
+import os
+import signal
 import time
 
-from clob_server.chain.subprocess import PAUSE_S, ManagedProcess
+from clob_server.chain.subprocess import BEAT_S, PAUSE_S, RESTART_BEATS, ManagedProcess
 
 MODULE = "tests.server.chain.echo_process"
 PATIENCE_S = 30
@@ -12,7 +14,7 @@ PATIENCE_S = 30
 class Recorder:
     """A managed process with all its output and exits."""
 
-    def __init__(self):
+    def __init__(self, beat_s=BEAT_S):
         self.lines, self.exits, self.num_starts = [], [], 0
         self.process = ManagedProcess(
             "echo",
@@ -20,6 +22,7 @@ class Recorder:
             on_start=self.on_start,
             on_line=self.lines.append,
             on_exit=lambda reason, pause_s: self.exits.append((reason, pause_s)),
+            beat_s=beat_s,
         )
 
     async def command(self):
@@ -34,9 +37,9 @@ class Recorder:
                 await asyncio.sleep(0.01)
 
 
-async def started():
+async def started(**options):
     """Return a recorder whose process is running."""
-    recorder = Recorder()
+    recorder = Recorder(**options)
     recorder.process.start()
     await recorder.until(lambda: recorder.num_starts)
     return recorder
@@ -75,3 +78,26 @@ async def test_process_that_does_not_exit_is_killed():
     await recorder.process.close(0.1)
     assert time.monotonic() - begin < PATIENCE_S
     assert recorder.process._process is None
+
+
+async def test_frozen_process_is_reported_then_killed_and_replaced():
+    recorder = await started(beat_s=0.05)
+    recorder.process.send(b"beat\n")
+    recorder.process.send(b"ready\n")
+    await recorder.until(lambda: recorder.lines)
+    assert recorder.lines == [b"ready\n"]
+    os.kill(recorder.process._process.pid, signal.SIGSTOP)
+    await recorder.until(lambda: recorder.process.is_frozen)
+    await recorder.until(lambda: recorder.num_starts >= 2)
+    (reason, _), *_ = recorder.exits
+    assert reason == f"no sign of life for {RESTART_BEATS * 0.05:g} s"
+    await recorder.until(lambda: not recorder.process.is_frozen)
+    await recorder.process.close(PATIENCE_S)
+
+
+async def test_process_with_a_line_that_is_too_long_is_replaced():
+    recorder = await started()
+    recorder.process.send(b"long\n")
+    await recorder.until(lambda: recorder.num_starts == 2)
+    assert recorder.lines == []
+    await recorder.process.close(PATIENCE_S)

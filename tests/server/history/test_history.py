@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import resource
 import signal
 import time
 import zlib
@@ -289,3 +290,119 @@ def test_interrupted_start_leaves_no_process(tmp_path):
     process.wait()
     with closing(HistoryStore(tmp_path)) as store:  # waits until the follower has exited
         assert store.applied.seq <= 1  # the settings of the server
+
+
+# ----- files that change under a running server ------------------------------------------------
+
+
+def health(live):
+    return live.http.get("/health").json()
+
+
+def deleted(folder):
+    (folder / "history.db").unlink()
+
+
+def all_deleted(folder):
+    for path in folder.glob("history.db*"):
+        path.unlink()
+
+
+def log_deleted(folder):
+    (folder / "history.db-wal").unlink()
+
+
+def replaced(folder):
+    deleted(folder)
+    (folder / "history.db").write_bytes(b"no database " * 1_000)
+
+
+def emptied(folder):
+    os.truncate(folder / "history.db", 0)
+
+
+def moved(folder):
+    (folder / "history.db").rename(folder / "elsewhere.db")
+
+
+@pytest.mark.parametrize("harm", [deleted, all_deleted, log_deleted, replaced, emptied, moved])
+@pytest.mark.parametrize("is_read", [False, True])
+def test_history_harmed_under_a_running_server_is_rebuilt(tmp_path, harm, is_read):
+    """No wrong answer meanwhile: the whole list, or 503."""
+    prepare_folder(tmp_path)
+    with live_server(tmp_path, **SETTINGS, log_level="error") as live:
+        names = [each["trades"][0]["id"] for each in make_trades(live, "m", 60)][::-1]
+        if is_read:
+            assert [each["id"] for each in all_trades(live, "m")] == names
+        eventually(lambda: "\nclob_history_lag_commands 0.0" in live.http.get("/metrics").text)
+        harm(tmp_path)
+
+        def answer():
+            found = live.http.get("/api/markets/m/trades", params={"limit": 60})
+            if found.status_code == 503:
+                assert found.json()["code"] == "RECOVERING"
+                return None
+            assert [each["id"] for each in found.json()] == names
+            return found
+
+        eventually(lambda: "\nclob_follower_deaths 0.0" not in live.http.get("/metrics").text)
+        eventually(lambda: health(live)["history"] == "ready")
+        eventually(answer)
+        names[:0] = [make_trades(live, "m", 1)[0]["trades"][0]["id"]]
+        eventually(lambda: live.http.get("/api/markets/m/trades").status_code == 200)
+        assert [each["id"] for each in all_trades(live, "m")] == names
+        assert live.stop() == 0
+    rows = dump(tmp_path)
+    assert len(rows["trades"]) == 61
+
+
+def test_damaged_page_that_only_a_reader_meets_is_rebuilt(tmp_path):
+    prepare_folder(tmp_path)
+    with live_server(tmp_path, **SETTINGS, log_level="error") as live:
+        make_trades(live, "m", 300)
+        assert live.stop() == 0
+    with live_server(tmp_path, **SETTINGS, log_level="error") as live:
+        path = tmp_path / "history.db"
+        with path.open("r+b") as file:
+            file.seek(4096 * 2)
+            file.write(b"\xff" * (path.stat().st_size - 4096 * 2))
+
+        def page():
+            found = live.http.get("/api/markets/m/trades", params={"limit": 100, "cursor": 150})
+            assert found.status_code in (200, 503), found.text
+            return found.status_code == 200 and found.json()
+
+        assert eventually(page)
+        assert live.stop() == 0
+    assert len(dump(tmp_path)["trades"]) == 300
+
+
+def test_history_continues_after_a_full_disk(tmp_path):
+    prepare_folder(tmp_path)
+    with live_server(tmp_path, **SETTINGS, log_level="error") as live:
+        make_trades(live, "m", 5)
+        pid = eventually(lambda: follower_of(live))
+        limits = resource.prlimit(pid, resource.RLIMIT_FSIZE, (0, resource.RLIM_INFINITY))
+        assert limits[0] == resource.RLIM_INFINITY
+        make_trades(live, "m", 30)
+        eventually(lambda: "\nclob_follower_deaths 0.0" not in live.http.get("/metrics").text)
+        eventually(lambda: "\nclob_history_lag_commands 0.0" in live.http.get("/metrics").text)
+        assert len(all_trades(live, "m")) == 35
+        assert live.stop() == 0
+
+
+@pytest.mark.long
+def test_frozen_follower_is_reported_until_it_goes_on(tmp_path):
+    with live_server(tmp_path, **SETTINGS, log_level="error") as live:
+        make_trades(live, "m", 5)
+        pid = eventually(lambda: follower_of(live))
+        os.kill(pid, signal.SIGSTOP)
+        eventually(lambda: health(live)["history"] == "frozen")
+        answer = live.http.get("/ready")
+        assert (answer.status_code, answer.json()["history"]) == (200, "frozen")
+        assert "\nclob_history_ready 0.0" in live.http.get("/metrics").text
+        make_trades(live, "m", 5)
+        os.kill(pid, signal.SIGCONT)  # the chain's test waits for the restart
+        eventually(lambda: health(live)["history"] == "ready")
+        eventually(lambda: "\nclob_history_lag_commands 0.0" in live.http.get("/metrics").text)
+        assert live.stop() == 0
