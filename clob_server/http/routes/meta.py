@@ -135,18 +135,14 @@ async def health(call: Request) -> Reply:
 
 async def ready(call: Request) -> Reply:
     """Return whether orders are accepted; 503 while the server drains or its time is uncertain."""
-    phase, reason = call.server.lifecycle.phase, call.server.clock.reason
-    is_ready = phase is Phase.READY and not reason
-    return reply(
-        ReadyBody(status="ready" if is_ready else "unavailable", phase=phase.value, detail=reason),
-    """Return whether orders are accepted; 503 while the server drains."""
     server = call.server
-    phase = server.lifecycle.phase
-    is_ready = phase is Phase.READY
+    phase, reason = server.lifecycle.phase, server.clock.reason
+    is_ready = phase is Phase.READY and not reason
     return reply(
         ReadyBody(
             status="ready" if is_ready else "unavailable",
             phase=phase.value,
+            detail=reason,
             chain=server.chain.stage.value,
             history=server.history.status,
         ),
