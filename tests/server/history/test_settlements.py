@@ -32,7 +32,7 @@ class Server:
     def __init__(self, service):
         self.service = service
         transport = httpx.ASGITransport(App(service))
-        self.http = httpx.AsyncClient(transport=transport, base_url="http://here")
+        self.http = httpx.AsyncClient(transport=transport, base_url="http://localhost")
 
     async def apply(self, *commands):
         """Submit commands with the current time."""
