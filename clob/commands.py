@@ -9,6 +9,7 @@ from typing import TypeAlias
 
 import msgspec
 
+from clob.events import MatchType
 from clob.market import Limits, Market, Mode
 from clob.order import Order, SelfTrade
 
@@ -183,6 +184,50 @@ class SettleFailed(Base, frozen=True, kw_only=True, gc=False, tag=True):
     """Reason, only recorded."""
 
 
+class ReopenedTrade(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """The terms of a trade whose result is withdrawn."""
+
+    seq: int
+    """The ``seq`` of the trade."""
+    token: str
+    """The traded token."""
+    buyer_pays: str
+    """Wallet that pays the collateral; empty in a merge, like the next one."""
+    buyer_receives: str
+    """Wallet that receives the tokens."""
+    seller_pays: str
+    """Wallet that gives the tokens; empty in a mint, like the next one."""
+    seller_receives: str
+    """Wallet that receives the collateral."""
+    paid: int
+    """Collateral in wei."""
+    size: int
+    """Tokens in wei."""
+    buyer_fee: int = 0
+    """Fee of the buyer, in wei of tokens."""
+    seller_fee: int = 0
+    """Fee of the seller, in wei of collateral."""
+    match_type: MatchType = MatchType.DIRECT
+    """Whether the trade is half of a mint or merge."""
+    other_seq: int = 0
+    """The ``seq`` of the other half; 0 for a direct trade."""
+
+
+class Reopen(Base, frozen=True, kw_only=True, gc=False, tag=True):
+    """Withdraw the result of trades: they wait for settlement again.
+
+    The matcher forgets a trade at its result, so the command contains its terms. Their amounts are
+    held again; orders that the balances no longer cover are removed, newest first.
+    """
+
+    market: str
+    """Id of the market."""
+    trades: tuple[ReopenedTrade, ...]
+    """The trades; for a mint or merge both."""
+    settled: bool
+    """Whether they had settled: their amounts move back. If not, they had failed."""
+
+
 # ----- the time ------------------------------------------------------------------------------
 
 
@@ -238,6 +283,7 @@ Single: TypeAlias = (
     | Settled
     | SettleFailed
     | ResetClock
+    | Reopen
 )
 """Any command except a batch."""
 

@@ -100,3 +100,13 @@ def format_tokens(size: int) -> str:
     """
     whole, rest = divmod(size, WEI_PER_TOKEN)
     return f"{whole}.{rest:018d}".rstrip("0") if rest else str(whole)
+
+
+def seller_fee(rate_bps: int, price: int, size: int) -> int:
+    """Return the seller's fee in wei of collateral, rounded down (decision 20)."""
+    return rate_bps * min(price, 100 - price) * size // 1_000_000
+
+
+def buyer_fee(rate_bps: int, price: int, size: int) -> int:
+    """Return the buyer's fee in wei of tokens, rounded down (decision 20)."""
+    return rate_bps * min(price, 100 - price) * size // (10_000 * price)

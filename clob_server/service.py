@@ -202,7 +202,7 @@ class Service(Server):
             self.lifecycle,
             self.guard,
             self.lookup,
-            Permissions(self.state, self.domain),
+            Permissions(self.state, self.domain, self.clock_ms),
             lambda: self.chain.operator,
         )
         self.cancels: OrderCancels = OrderCancels(

@@ -54,6 +54,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """Port of the embedded chain on loopback; another one if it is taken; 0 picks a free one."""
     chain_confirmations: int = 1
     """Confirmations that a transaction needs, its own block included."""
+    chain_final_blocks: int = 0
+    """Confirmations that make a result final; 0 uses the node's ``finalized`` block, or 64
+    confirmations if it has none. On chain 31337, 0 means ``chain_confirmations``."""
     chain_from_block: int = 0
     """First block to read: the block in which the exchange contract was created, or an earlier
     one."""
@@ -69,6 +72,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """Seconds until a trade is sent to the chain, in markets that settle there."""
     settle_trades_max: int = 25
     """Trades per settlement transaction; a full batch is sent at once."""
+    maker_cool_down_s: float = 60.0
+    """Seconds without new orders for a maker at whose fault a trade failed to settle; doubled at
+    each further fault of a day, up to 64 times."""
     operator_key_file: str = ""
     """File with the operator's private key in hex, which pays the gas; empty uses a test wallet,
     only on chain 31337 of the test environment."""

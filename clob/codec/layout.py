@@ -57,6 +57,7 @@ KINDS: Final[dict[int, type[msgspec.Struct]]] = {
     14: commands.SettleFailed,
     15: commands.Batch,
     16: commands.ResetClock,
+    17: commands.Reopen,
     64: events.OrderAdded,
     65: events.Trade,
     66: events.OrderReduced,

@@ -14,6 +14,8 @@ from clob.commands import (
     Command,
     Expire,
     Reduce,
+    Reopen,
+    ReopenedTrade,
     Replace,
     SetBalance,
     SetLimits,
@@ -266,6 +268,14 @@ class Matcher:
         """Mark the settlement of a trade as failed; see :class:`clob.SettleFailed`."""
         return self.apply(
             SettleFailed(market=market, trade=trade, wallet=wallet, reason=reason, now_ms=now_ms)
+        )
+
+    def reopen(
+        self, market: str, trades: Sequence[ReopenedTrade], now_ms: int = 0, *, settled: bool
+    ) -> list[Event]:
+        """Withdraw the result of trades; see :class:`clob.Reopen`."""
+        return self.apply(
+            Reopen(market=market, trades=tuple(trades), settled=settled, now_ms=now_ms)
         )
 
     # ----- trial execution -----------------------------------------------------------------

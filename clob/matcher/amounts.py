@@ -5,22 +5,12 @@ import msgspec
 from clob.events import MatchType, Trade
 from clob.market import Market
 from clob.order import Order, SelfTrade, Side
-from clob.units import collateral_of
+from clob.units import buyer_fee, collateral_of, seller_fee
 
 
 def rate_of(charged_bps: int, cap_bps: int | None) -> int:
     """Return the fee rate of an order: the market's, or the order's own cap if that is lower."""
     return charged_bps if cap_bps is None else min(charged_bps, cap_bps)
-
-
-def seller_fee(rate_bps: int, price: int, size: int) -> int:
-    """Return the seller's fee in wei of collateral, rounded down (decision 20)."""
-    return rate_bps * min(price, 100 - price) * size // 1_000_000
-
-
-def buyer_fee(rate_bps: int, price: int, size: int) -> int:
-    """Return the buyer's fee in wei of tokens, rounded down (decision 20)."""
-    return rate_bps * min(price, 100 - price) * size // (10_000 * price)
 
 
 def with_fees(market: Market, trade: Trade, incoming: Order, resting: Order) -> Trade:

@@ -83,6 +83,7 @@ HANDLERS: Final[dict[type, Handler]] = {
     commands.SetBalance: Handler(rejections.check_set_balance, settlement.set_balance),
     commands.Settled: Handler(rejections.check_settled, settlement.settled),
     commands.SettleFailed: Handler(rejections.check_settle_failed, settlement.settle_failed),
+    commands.Reopen: Handler(rejections.check_reopen, settlement.reopen),
     commands.Batch: Handler(rejections.check_batch, batch.batch),
     commands.ResetClock: Handler(rejections.check_reset_clock, reset_clock),
 }

@@ -2,9 +2,10 @@
 
 from typing import TYPE_CHECKING
 
-from clob.commands import SetBalance, Settled, SettleFailed
-from clob.events import Event, RemovalReason
+from clob.commands import Reopen, ReopenedTrade, SetBalance, Settled, SettleFailed
+from clob.events import Event, MatchType, RemovalReason
 from clob.matcher.amend import by_number, orders_of_maker, remove_all
+from clob.matcher.state_records import PairState, PendingState
 
 if TYPE_CHECKING:
     from clob.matcher.engine import Engine
@@ -15,6 +16,11 @@ def set_balance(engine: "Engine", command: SetBalance, now_ms: int) -> list[Even
     """Set a balance and remove the orders it no longer covers, the newest first."""
     account = engine.account(command.wallet, command.asset)
     account.balance = command.amount
+    return _uncover(engine, account, now_ms)
+
+
+def _uncover(engine: "Engine", account: "Account", now_ms: int) -> list[Event]:
+    """Remove the orders that the balance of an account does not cover, the newest first."""
     events: list[Event] = []
     if account.balance >= account.reserved + account.unsettled:
         return events
@@ -68,3 +74,58 @@ def settle_failed(engine: "Engine", command: SettleFailed, now_ms: int) -> list[
     own = orders_of_maker(market_state, command.wallet)
     entries = {entry.number: entry for entry in own + paid_for}
     return remove_all(engine, by_number(entries.values()), RemovalReason.SETTLEMENT, now_ms)
+
+
+# ----- withdrawn results ---------------------------------------------------------------------
+
+
+def reopen(engine: "Engine", command: Reopen, now_ms: int) -> list[Event]:
+    """Hold the amounts of trades again; move them back first if the trades had settled."""
+    market_state = engine.markets[command.market]
+    accounts: dict[int, Account] = {}
+    for each in command.trades:
+        hold(engine, market_state, each, each)
+        trade = market_state.pending[each.seq]
+        buyer, seller = trade.buyer_pays, trade.seller_pays
+        if command.settled:
+            back = -trade.paid, -trade.seller_fee, -trade.size, -trade.buyer_fee
+            engine.move(market_state, buyer, trade.seller_receives, back[0], back[1])
+            engine.move(market_state, seller, trade.buyer_receives, back[2], back[3])
+        changed = (buyer, trade.seller_receives, seller, trade.buyer_receives)
+        accounts |= {id(account): account for account in changed}
+    events: list[Event] = []
+    for account in accounts.values():
+        events += _uncover(engine, account, now_ms)
+    return events
+
+
+def hold(
+    engine: "Engine",
+    market_state: "MarketState",
+    terms: PendingState | ReopenedTrade,
+    pair: PairState | ReopenedTrade,
+) -> None:
+    """Add a trade to the pending ones, by the names of its wallets."""
+    collateral, token = market_state.market.collateral, terms.token
+    amounts = (terms.paid, terms.size, terms.buyer_fee, terms.seller_fee)
+    if pair.match_type is MatchType.MINT:
+        accounts = engine.paired_accounts(
+            engine.account(terms.buyer_pays, collateral),
+            engine.account(terms.buyer_receives, token),
+            True,
+        )
+    elif pair.match_type is MatchType.MERGE:
+        accounts = engine.paired_accounts(
+            engine.account(terms.seller_pays, token),
+            engine.account(terms.seller_receives, collateral),
+            False,
+        )
+    else:
+        accounts = (
+            engine.account(terms.buyer_pays, collateral),
+            engine.account(terms.buyer_receives, token),
+            engine.account(terms.seller_pays, token),
+            engine.account(terms.seller_receives, collateral),
+        )
+    engine.add_pending(market_state, terms.seq, accounts, amounts)
+    engine.link_pair(market_state, terms.seq, pair.match_type, pair.other_seq)

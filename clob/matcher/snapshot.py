@@ -16,7 +16,7 @@ import msgspec
 from clob.codec import read, write
 from clob.errors import ClobError, InvalidSnapshotError
 from clob.events import MatchType, RemovalReason
-from clob.matcher import order_index, rejections
+from clob.matcher import order_index, rejections, settlement
 from clob.matcher.state_records import (
     AccountState,
     FinishedState,
@@ -351,29 +351,7 @@ def _restore_pending(engine: "Engine", market_state: "MarketState", reader: Stru
     state, pair = reader.take(PendingState), NOT_PAIRED
     if market_state.complementary:
         pair = reader.take(PairState)
-    collateral, token = market_state.market.collateral, state.token
-    buyer, seller = (
-        (state.buyer_pays, state.buyer_receives),
-        (state.seller_pays, state.seller_receives),
-    )
-    amounts = (state.paid, state.size, state.buyer_fee, state.seller_fee)
-    if pair.match_type is MatchType.MINT:
-        accounts = engine.paired_accounts(
-            engine.account(buyer[0], collateral), engine.account(buyer[1], token), True
-        )
-    elif pair.match_type is MatchType.MERGE:
-        accounts = engine.paired_accounts(
-            engine.account(seller[0], token), engine.account(seller[1], collateral), False
-        )
-    else:
-        accounts = (
-            engine.account(buyer[0], collateral),
-            engine.account(buyer[1], token),
-            engine.account(seller[0], token),
-            engine.account(seller[1], collateral),
-        )
-    engine.add_pending(market_state, state.seq, accounts, amounts)
-    engine.link_pair(market_state, state.seq, pair.match_type, pair.other_seq)
+    settlement.hold(engine, market_state, state, pair)
 
 
 def check_pairs(market_state: "MarketState") -> None:

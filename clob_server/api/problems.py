@@ -72,6 +72,7 @@ PROBLEMS: Final[Mapping[str, ProblemType]] = {
     "ORDER_CANCELLED": ProblemType(409, "Order cancelled on the chain"),
     "GASLESS_NOT_ALLOWED": ProblemType(422, "Maker's signature required"),
     "WALLET_NOT_ALLOWED": ProblemType(422, "Wallet not allowed for this maker"),
+    "MAKER_COOLING_DOWN": ProblemType(409, "Maker cooling down after a failed trade", True),
     "MAKER_NOT_ALLOWED": ProblemType(403, "API key not bound to this maker"),
     "TIMESTAMP_OUT_OF_WINDOW": ProblemType(422, "Timestamp too far from the server's clock"),
     "INVALID_SIGNATURE": ProblemType(422, "Invalid signature"),

@@ -135,6 +135,8 @@ class TradeBody(Wire, frozen=True, kw_only=True):
     """Hash of the settlement transaction; null until settled."""
     settlement: str
     """``none``, ``pending``, ``submitted``, ``settled`` or ``failed``."""
+    final: bool
+    """Whether ``settlement`` stays; a reorganisation of the chain may change a result before."""
     seq: int
     """Sequence number of the event."""
     resting_order_id: str

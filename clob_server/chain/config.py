@@ -217,6 +217,15 @@ def wait_for_port(wanted: int, wait_s: float) -> int:
     return port
 
 
+def final_blocks(settings: Settings) -> int:
+    """Return the blocks that make a block final, its own included; 0 asks the node."""
+    if settings.chain_source == EMBEDDED:
+        return settings.chain_confirmations
+    if not settings.chain_final_blocks and settings.chain_id == DEVELOPMENT_CHAIN:
+        return settings.chain_confirmations  # it has no blocks without transactions
+    return settings.chain_final_blocks
+
+
 def redacted_url(url: str) -> str:
     """Return the URL of a node without credentials, path and query, which may be secret."""
     parts = urlsplit(url)

@@ -34,6 +34,8 @@ class StartWatching(PipeMessage, frozen=True, kw_only=True):
     """Last block that the server has processed; None for none."""
     block_hash: str
     """Hash of that block; empty for none."""
+    final_block: int = -1
+    """Last block that was final; later ones are read again. -1 if unknown."""
     wallets: list[str]
     """Wallets that have approved or permitted something to the exchange contract so far."""
     tokens: list[str]
@@ -64,6 +66,8 @@ class SettlementResult(Struct, frozen=True, kw_only=True):
     """Reason of the failure; None if the fill was settled."""
     responsible: tuple[str, ...] = ()
     """Makers or paying wallets that caused the failure; may be empty."""
+    block: int = 0
+    """Number of its block."""
 
 
 class WalletHolding(Struct, frozen=True, kw_only=True):
@@ -93,6 +97,8 @@ class NonceRaised(Struct, frozen=True, kw_only=True):
     maker: str
     nonce: str
     """Lowest nonce valid for its orders."""
+    block: int = 0
+    """Number of the block."""
 
 
 class ChainUpdate(PipeMessage, frozen=True, kw_only=True):
@@ -114,5 +120,13 @@ class ChainUpdate(PipeMessage, frozen=True, kw_only=True):
     raised: tuple[NonceRaised, ...] = ()
     cancelled: tuple[str, ...] = ()
     """Hashes of orders that their makers cancelled on the chain."""
+    cancelled_in: tuple[int, ...] = ()
+    """The block of each cancel."""
+    after_block: int | None = None
+    """The update has every event after this block: a result, cancel or raised nonce that was
+    reported before from a later block and is missing was removed by a reorganisation. None if
+    nothing was."""
+    final_block: int = -1
+    """Last block that no reorganisation removes; -1 if unknown."""
     more: bool = False
     """Whether the same update continues in the next message."""

@@ -60,6 +60,8 @@ class Config(PipeMessage, frozen=True, kw_only=True):
     """First block to read logs from when no block was processed yet."""
     confirmations: int = 1
     """Blocks required to confirm a transaction: its own and those on top."""
+    final_blocks: int = 1
+    """Blocks that make a block final: its own and those on top; 0 asks the node."""
     gas_gift_wei: str = "0"
     """Wei that the faucet sends for gas to a wallet with less than 0.01 ether; 0 sends nothing."""
     bump_after_s: float = 30.0

@@ -20,7 +20,7 @@ from msgspec.structs import fields
 from clob import Event, OrderAdded, OrderReduced, OrderRemoved, Rejected, RejectedError, Trade
 from clob_server.api.schemas import OrderBody, TradeBody, Wire
 from clob_server.cli.verify import journal_of
-from clob_server.core.commands import EndTrades
+from clob_server.core.commands import EndTrades, ReviseTrades
 from clob_server.core.ids import Ids
 from clob_server.core.recovery import commands_of
 from clob_server.core.serialize import order_body, trade_body
@@ -143,10 +143,11 @@ class SettlementRow(Wire, frozen=True, kw_only=True):
     seq: int
     """Sequence number of the trade's event."""
     settlement: str
-    """``settled`` or ``failed``."""
+    """``settled``, ``failed``, or ``pending`` if a reorganisation of the chain removed the result;
+    the last row of a trade counts."""
     tx_hash: str | None = None
     settlement_reason: str | None = None
-    """Reason of a failure."""
+    """Reason of a failure or withdrawal."""
 
 
 TABLES: Final[dict[str, type[Wire]]] = {
@@ -221,7 +222,7 @@ def rows_of(log: SqliteLog, folder: Path, ids: Ids) -> Iterator[tuple[str, Wire]
         for command in commands_of(frame):
             seq += 1
             num_trades, before = state.num_trades, rows.orders_before(command)
-            if type(command) is EndTrades:
+            if type(command) is EndTrades or type(command) is ReviseTrades:
                 yield from settlement_rows(seq, command, state.registry.settling, ids)
             outcome = outcome_of(state, command)
             if isinstance(outcome, RejectedError):
@@ -245,16 +246,22 @@ def rows_of(log: SqliteLog, folder: Path, ids: Ids) -> Iterator[tuple[str, Wire]
 
 
 def settlement_rows(
-    seq: int, command: EndTrades, settling: SettlementLedger, ids: Ids
+    seq: int, command: EndTrades | ReviseTrades, settling: SettlementLedger, ids: Ids
 ) -> Iterator[tuple[str, Wire]]:
-    """Yield rows of trades that a command ends, before it is applied."""
+    """Yield rows of trades that a command ends or withdraws the result of, before it is applied."""
     ended: set[int] = set()
-    for end in command.ends:
-        trade = settling.held.get(end.trade)
-        if trade is None or end.trade in ended:
+    if isinstance(command, EndTrades):
+        ends = [(each.trade, each.tx, each.reason) for each in command.ends]
+    else:
+        ends = [(number, "", command.reason) for number in command.trades]
+    for number, tx, why in ends:
+        before = settling.ended.get(number)
+        can_change = before is not None and before.fill is not None
+        trade = settling.held.get(number) or (before if can_change else None)
+        if trade is None or number in ended:
             continue
-        ended.add(end.trade)
-        settlement, tx_hash, reason = fate_at(end.tx, end.reason)
+        ended.add(number)
+        settlement, tx_hash, _, _ = fate_at(tx, why)
         for half in trade.halves:
             row = SettlementRow(
                 command_seq=seq,
@@ -265,7 +272,7 @@ def settlement_rows(
                 seq=half.seq,
                 settlement=settlement,
                 tx_hash=tx_hash,
-                settlement_reason=reason,
+                settlement_reason=why or None,
             )
             yield "settlements", row
 

@@ -123,7 +123,6 @@ def create_key(arguments: Arguments, environ: Environ) -> None:
     else:
         request = convert(body, KeyRequest)
         folder = folder_with_log(arguments, environ)
-
         drawn: list[str] = []
 
         def make(now_ms: int, state: ServerState) -> AddKey:

@@ -224,14 +224,23 @@ class TradeEnd(Record, frozen=True, kw_only=True):
     """Transaction hash, 0x and 64 hex digits."""
     reason: str = ""
     """Reason of a failure; empty if settled."""
+    block: int = 0
+    """Block of the transaction; 0 in logs of older versions, whose results are never revised."""
+    responsible: tuple[str, ...] = ()
+    """Makers and paying wallets at fault; they cool down."""
 
 
 class EndTrades(ServerBase, frozen=True, kw_only=True):
-    """Record results of settlements; engine commands accompany it."""
+    """Record results of settlements; engine commands accompany it.
+
+    For a trade that has ended, the same result in another block or transaction.
+    """
 
     KIND: ClassVar[int] = 141
     ends: tuple[TradeEnd, ...]
     """One per trade; unknown trades are ignored."""
+    cool_ms: int = 0
+    """Cool-down of a wallet at its first fault, milliseconds."""
 
 
 class FollowChain(ServerBase, frozen=True, kw_only=True):
@@ -246,6 +255,28 @@ class FollowChain(ServerBase, frozen=True, kw_only=True):
     """Permission changes: kind, owner, delegate, granted."""
     cancelled: tuple[str, ...] = ()
     """Hashes of orders cancelled on the chain, 0x and 64 hex digits."""
+    cancelled_in: tuple[int, ...] = ()
+    """The block of each cancel; none in logs of older versions, whose cancels are never undone."""
+    raised: tuple[tuple[str, str, int], ...] = ()
+    """Nonces raised in blocks that are not final: maker, lowest valid nonce, block."""
+    after_block: int | None = None
+    """Cancels and raised nonces of later blocks are undone first, since the chain was reorganised
+    or is read again; None for none."""
+    final_block: int = -1
+    """Last block that is final; -1 if unknown."""
+
+
+class ReviseTrades(ServerBase, frozen=True, kw_only=True):
+    """Withdraw results of settlements: the trades are pending again; engine commands accompany it.
+
+    A reorganisation removed the blocks of the results.
+    """
+
+    KIND: ClassVar[int] = 144
+    trades: tuple[int, ...]
+    """Trade numbers; the first of a mint or merge. Trades without a result are ignored."""
+    reason: str = ""
+    """The cause."""
 
 
 class ExchangeSettings(Record, frozen=True, kw_only=True):
@@ -302,6 +333,7 @@ ServerCommand: TypeAlias = (
     | EndTrades
     | FollowChain
     | DescribeExchange
+    | ReviseTrades
     | RecordRestore
 )
 """A server command."""

@@ -7,14 +7,24 @@ than the engine keeps readable afterwards.
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from clob import Event, Matcher, Order, OrderAdded, OrderRemoved, PairedTrade, Side, Trade
-from clob.events import RemovalReason
+from clob import (
+    Event,
+    Matcher,
+    Order,
+    OrderAdded,
+    OrderRemoved,
+    PairedTrade,
+    ReopenedTrade,
+    Side,
+    Trade,
+)
+from clob.events import MatchType, RemovalReason
 from clob.market import Market
 from clob.signing import ZERO_ADDRESS, keccak256
-from clob.units import FEE_RATE_MAX_BPS, collateral_of
+from clob.units import FEE_RATE_MAX_BPS, buyer_fee, collateral_of, seller_fee
 from clob_server.chain.operation_bodies import FillBody, PartyBody
 from clob_server.core.commands import SignatureRecord
-from clob_server.core.settlement_ledger import HeldTrade, SettlementLedger, TradeHalf
+from clob_server.core.settlement_ledger import EndedTrade, HeldTrade, SettlementLedger, TradeHalf
 
 UNSIGNED: Final = "0x"
 """Signature of an unsigned order."""
@@ -57,6 +67,58 @@ def party_body(order: Order, record: SignatureRecord | None, market_bps: int) ->
 def salt_of(order_id: str | int) -> int:
     """Return the 256-bit salt of an unsigned order."""
     return int.from_bytes(keccak256(str(order_id).encode(errors="surrogatepass")))
+
+
+def reopened_trades(ended: EndedTrade) -> tuple[ReopenedTrade, ...]:
+    """Return the terms of an ended trade, or of both trades of a mint or merge, for the matcher."""
+    fill = ended.fill
+    assert fill is not None, "a result without its fill cannot be revised"
+    size, price = int(fill.size), fill.price
+    if len(ended.halves) == 1:
+        buys = fill.resting.side == Side.BUY
+        parties = (fill.resting, fill.incoming) if buys else (fill.incoming, fill.resting)
+        return (_reopened(ended.halves[0], *parties, price, size),)
+    first, second = ended.halves
+    minted = fill.resting.side == Side.BUY
+    terms = []
+    for half, other, party, own_price in (
+        (first, second, fill.incoming, 100 - price),
+        (second, first, fill.resting, price),
+    ):
+        buyer, seller = (party, None) if minted else (None, party)
+        terms.append(_reopened(half, buyer, seller, own_price, size, other.seq))
+    return tuple(terms)
+
+
+def _reopened(
+    half: TradeHalf,
+    buyer: PartyBody | None,
+    seller: PartyBody | None,
+    price: int,
+    size: int,
+    other_seq: int = 0,
+) -> ReopenedTrade:
+    """Return the terms of one trade; a mint has no seller and a merge no buyer."""
+    pair = MatchType.MERGE if buyer is None else MatchType.MINT
+    return ReopenedTrade(
+        seq=half.seq,
+        token=half.token,
+        buyer_pays=_payer(buyer) if buyer else "",
+        buyer_receives=buyer.maker if buyer else "",
+        seller_pays=seller.maker if seller else "",
+        seller_receives=_payer(seller) if seller else "",
+        paid=size * price // 100,
+        size=size,
+        buyer_fee=buyer_fee(buyer.charged_bps, price, size) if buyer else 0,
+        seller_fee=seller_fee(seller.charged_bps, price, size) if seller else 0,
+        match_type=pair if other_seq else MatchType.DIRECT,
+        other_seq=other_seq,
+    )
+
+
+def _payer(party: PartyBody) -> str:
+    """Return the wallet that pays or receives collateral for an order."""
+    return party.maker if party.wallet == ZERO_ADDRESS else party.wallet
 
 
 class FillBuilder:

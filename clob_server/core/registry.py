@@ -204,6 +204,7 @@ class Registry:
             commands.FollowChain: lambda command: self.settling.follow(command),
             commands.DescribeExchange: self._describe_exchange,
             commands.RecordRestore: self._record_restore,
+            commands.ReviseTrades: lambda command: self.settling.revise(command),
         }
 
     def apply(self, command: commands.ServerCommand) -> None:

@@ -117,7 +117,7 @@ def trade_body(
     event: Trade, trade_id: str, now_ms: int, fate: SettlementStatus = NONE
 ) -> TradeBody:
     """Return the body of a trade."""
-    settlement, tx_hash, reason = fate
+    settlement, tx_hash, reason, is_final = fate
     return TradeBody(
         id=trade_id,
         market_id=event.market,
@@ -130,6 +130,7 @@ def trade_body(
         timestamp=now_ms,
         tx_hash=tx_hash,
         settlement=settlement,
+        final=is_final,
         seq=event.seq,
         resting_order_id=str(event.resting_order_id),
         incoming_order_id=str(event.incoming_order_id),

@@ -290,11 +290,13 @@ class TradeStatus(NamedTuple):
     status: SettlementStatus
     now_ms: int
     """Time of the status change, Unix milliseconds."""
+    revision: str = ""
+    """Reason for which an earlier result was withdrawn."""
 
 
 def trade_statuses(changes: Sequence[StatusChange], ids: Ids) -> Iterator[TradeStatus]:
     """Yield the trades of status changes: two for a mint or merge."""
-    for held, status, now_ms in changes:
+    for held, status, now_ms, revision in changes:
         for half in held.halves:
             if len(held.halves) == 1:
                 match_type = clob.MatchType.DIRECT
@@ -310,12 +312,13 @@ def trade_statuses(changes: Sequence[StatusChange], ids: Ids) -> Iterator[TradeS
                 half.seller,
                 status,
                 now_ms,
+                revision,
             )
 
 
 def status_frame(trade: TradeStatus, channel: Literal["settlement", "user"]) -> Frames:
     """Encode the settlement status of a trade; about 3 us."""
-    settlement, tx_hash, reason = trade.status
+    settlement, tx_hash, reason, is_final = trade.status
     data = messages.SettlementData(
         trade_id=trade.trade_id,
         match_type=trade.match_type.value,
@@ -324,6 +327,8 @@ def status_frame(trade: TradeStatus, channel: Literal["settlement", "user"]) -> 
         buyer=trade.buyer,
         seller=trade.seller,
         reason=reason or UNSET,
+        final=is_final,
+        revision=trade.revision or UNSET,
     )
     return message_frame(
         messages.SettlementMessage(

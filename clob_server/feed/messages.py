@@ -111,6 +111,10 @@ class SettlementData(Wire, frozen=True, kw_only=True, gc=False):
     """Maker of the sell order; empty in a mint, which creates the tokens."""
     reason: str | UnsetType = UNSET
     """Cause of a failure; only with ``failed``."""
+    final: bool = False
+    """Whether the result stays; before, a reorganisation of the chain may withdraw it."""
+    revision: str | UnsetType = UNSET
+    """Reason for which an earlier result was withdrawn; only if one was."""
 
 
 class Message(Wire, frozen=True, kw_only=True, tag_field="type", gc=False):

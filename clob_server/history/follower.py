@@ -26,10 +26,10 @@ import apsw
 from clob import ClobError
 from clob.errors import FrameTruncatedError, InvalidSnapshotError, ReplayDiffersError
 from clob.journal import ZERO_HASH, Frame, event_hash, read_frames
-from clob_server.core.commands import ENGINE, EndTrades
+from clob_server.core.commands import ENGINE
 from clob_server.core.recovery import commands_of
 from clob_server.core.state import ServerState, outcome_of
-from clob_server.history.rows import HistoryRows
+from clob_server.history.rows import SETTLEMENTS, HistoryRows
 from clob_server.history.store import (
     DAMAGE,
     Applied,
@@ -128,7 +128,7 @@ class Replica:
             is_engine = type(command) in ENGINE
             if is_engine:
                 hashed = event_hash(hashed, outcome)
-            if seq > written and (is_engine or type(command) is EndTrades):
+            if seq > written and (is_engine or type(command) in SETTLEMENTS):
                 rows.add(seq, command, outcome, num_trades, orders_before)
         before, self.at = self.at.seq, Applied(seq, frame.chain_hash, hashed)
         self._check_same_log(before)

@@ -234,7 +234,7 @@ class History:
         """Add the trades and statuses of a batch that was written and applied."""
         for number, trade, now_ms in trades_in(batch):
             self._tape(trade.market).add(TradeRow(trade, now_ms, number))
-        for held, status, _ in self._statuses.on_batch(batch) if self._state.settles else ():
+        for held, status, _, _ in self._statuses.on_batch(batch) if self._state.settles else ():
             tape = self._tape(held.market)
             tape.on_change()
             if status is not SUBMITTED:
@@ -371,7 +371,7 @@ class History:
             return [NONE] * len(rows)
         tape, keys = self._tape(market), settlement_keys(rows)
         statuses = {
-            number: tape.status(number) or self._statuses.of(key) for number, key in keys.items()
+            number: self._statuses.of(key) or tape.status(number) for number, key in keys.items()
         }
         missing = [keys[number] for number, status in statuses.items() if status is None]
         if missing:

@@ -16,6 +16,7 @@ from clob import (
     Rejected,
     RejectedError,
     RemovalReason,
+    Reopen,
     SetBalance,
     SetMode,
     SetNonce,
@@ -26,13 +27,17 @@ from clob import (
 from clob.errors import UnknownOrderError
 from clob.journal import Outcome
 from clob.status import OrderRecord
-from clob_server.core.commands import SERVER, AnyCommand, EndTrades, SignatureRecord
+from clob_server.core.commands import SERVER, AnyCommand, EndTrades, ReviseTrades, SignatureRecord
 from clob_server.core.sequencer import Steps, accepted_orders
 from clob_server.core.serialize import order_body
 from clob_server.core.state import ServerState
 from clob_server.history.store import Row, Rows, trade_row
 
-BULK_COMMANDS: Final = frozenset({CancelAll, Expire, SetBalance, SetMode, SetNonce, SettleFailed})
+SETTLEMENTS: Final = frozenset({EndTrades, ReviseTrades})
+"""Server commands with rows."""
+BULK_COMMANDS: Final = frozenset(
+    {CancelAll, Expire, Reopen, SetBalance, SetMode, SetNonce, SettleFailed}
+)
 """Commands that may finish any number of orders."""
 
 ROWS_MAX: Final = 100
@@ -109,10 +114,10 @@ class HistoryRows:
             return
         now_ms = command.now_ms
         if type(command) in SERVER:
-            if type(command) is EndTrades:
-                ends = command.ends
+            if type(command) in SETTLEMENTS:
                 self.waiting.ends.extend(
-                    (each.trade, each.tx, each.reason, seq, now_ms) for each in ends
+                    (*end, seq, now_ms)
+                    for end in self._ends(command)  # type: ignore[arg-type]
                 )
             return
         for event in outcome:
@@ -128,6 +133,17 @@ class HistoryRows:
                 self.waiting.orders.append(order_row(*finished, seq, now_ms))
             if number % ROWS_MAX == 0:
                 yield
+
+    def _ends(self, command: EndTrades | ReviseTrades) -> Iterator[tuple[int, str, str]]:
+        """Yield number, transaction and reason of trades; both empty for a withdrawn result."""
+        if isinstance(command, ReviseTrades):
+            yield from ((number, "", "") for number in command.trades)
+            return
+        kept = self._state.registry.settling.ended
+        for end in command.ends:
+            ended = kept.get(end.trade)
+            if ended is None or (ended.tx, ended.reason) == (end.tx, end.reason):
+                yield end.trade, end.tx, end.reason
 
     def _record(
         self, order_id: str | int, reason: RemovalReason | None, before: OrdersBefore

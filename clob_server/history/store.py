@@ -70,10 +70,10 @@ CREATE INDEX IF NOT EXISTS trades_time ON trades(traded_ms);
 """
 _ORDER: Final = f"INSERT OR REPLACE INTO orders VALUES({','.join('?' * 9)})"
 _TRADE: Final = f"INSERT INTO trades VALUES({','.join('?' * 19)})"
-# Only the first end of a trade that settles counts, as in the registry.
+# A later end of a trade replaces an earlier one, which a reorganisation removed.
 _IS_TRADE: Final = "EXISTS(SELECT 1 FROM trades WHERE trades.settled_as={} AND trades.settled_as>0)"
 _END: Final = (
-    f"INSERT OR IGNORE INTO settlements SELECT ?1,?2,?3,?4,?5 WHERE {_IS_TRADE.format('?1')}"
+    f"INSERT OR REPLACE INTO settlements SELECT ?1,?2,?3,?4,?5 WHERE {_IS_TRADE.format('?1')}"
 )
 _PRUNE_ENDS: Final = (
     f"DELETE FROM settlements WHERE NOT {_IS_TRADE.format('settlements.settled_as')}"
@@ -94,7 +94,7 @@ class Rows(NamedTuple):
     """Orders that finished."""
     trades: list[Row]
     ends: list[Row]
-    """Final settlement statuses."""
+    """Results of settlements; without transaction and reason for a withdrawn one."""
 
 
 class ForeignHistoryError(ClobError, code="HISTORY_FOREIGN"):

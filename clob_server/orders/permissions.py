@@ -4,19 +4,25 @@ In a market whose trades settle on a chain, only the permissions of the exchange
 its events reported them.
 """
 
+from collections.abc import Callable
 from typing import Final
 
 from clob import Order, Side
+from clob.errors import NonceTooLowError
 from clob.signing import Domain, SignedOrder, SignerNotAuthorisedError
 from clob_server.api.problems import ApiError
+from clob_server.core.clock import wall_clock_ms
 from clob_server.core.state import ServerState
 
 
 class Permissions:
     """Checks the permissions of makers; the domain names the exchange contract in messages."""
 
-    def __init__(self, state: ServerState, domain: Domain) -> None:
+    def __init__(
+        self, state: ServerState, domain: Domain, clock_ms: Callable[[], int] = wall_clock_ms
+    ) -> None:
         self._state: Final = state
+        self._clock_ms: Final = clock_ms
         self._domain: Final = domain
 
     def may_sign(self, market: str, maker: str, signer: str) -> bool:
@@ -49,6 +55,45 @@ class Permissions:
         if name in state.registry.settling.cancelled and not state.matcher.is_used(order_hash):
             detail = f"order {name} was cancelled on the chain by its maker"
             raise ApiError("ORDER_CANCELLED", detail)
+
+    def check_maker(self, order: Order, *, settles: bool) -> None:
+        """Reject an order below a nonce raised on the chain, or of a wallet that cools down.
+
+        The engine gets a raised nonce once its block is final.
+
+        Raises:
+            NonceTooLowError: in any market.
+            ApiError: MAKER_COOLING_DOWN, in a market that settles.
+        """
+        settling = self._state.registry.settling
+        if settling.raised:
+            least = settling.nonce(order.maker)
+            if order.nonce < least:
+                raise NonceTooLowError(
+                    f"nonce must be at least {least}, which the maker raised it to on the chain; "
+                    f"got {order.nonce}"
+                )
+        if settles and settling.faults:
+            for wallet in (order.maker, order.smart_wallet):
+                self._check_not_cooling(wallet)
+
+    def _check_not_cooling(self, wallet: str) -> None:
+        """Reject a wallet at whose fault a trade failed to settle a short time ago."""
+        now_ms = max(self._state.now_ms, self._clock_ms())
+        left_ms = self._state.registry.settling.cool_until_ms(wallet) - now_ms
+        if left_ms > 0:
+            left_s = -(-left_ms // 1_000)
+            raise ApiError(
+                "MAKER_COOLING_DOWN",
+                f"a trade of {wallet} failed to settle through its own fault; it may place orders "
+                f"in markets that settle again in {left_s} s",
+                headers=((b"retry-after", b"%d" % left_s),),
+            )
+
+    def nonce(self, maker: str) -> int:
+        """Return the lowest nonce that is valid for new orders of a maker."""
+        state = self._state
+        return max(state.matcher.nonce(maker), state.registry.settling.nonce(maker))
 
     def check_unsigned(self, order: Order) -> None:
         """Reject an unsigned order that the contract would not settle.

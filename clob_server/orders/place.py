@@ -222,6 +222,7 @@ class OrderPlacement:
             resource.check_signed(body, order, repeats=digest in self.state.used_hashes)
         if settles:
             self.permissions.check_not_cancelled(digest)
+        self.permissions.check_maker(order, settles=settles)
         return ParsedOrder(order, options, opens_market, signed, digest)
 
     def read_gasless(self, body: dict[str, Any]) -> ParsedOrder:
@@ -260,7 +261,7 @@ class OrderPlacement:
             expiration_s=expiration_s,
             post_only=options.post_only,
             self_trade=options.self_trade,
-            nonce=self.state.matcher.nonce(maker) if nonce is None else fields.uint("nonce", nonce),
+            nonce=self.permissions.nonce(maker) if nonce is None else fields.uint("nonce", nonce),
             collateral=maker_amount if side == Side.BUY else taker_amount,
             fee_rate_bps=fee_rate_bps,
             smart_wallet="" if wallet is None else read_wallet("smartWallet", wallet),
@@ -273,6 +274,7 @@ class OrderPlacement:
             self._check_opens(options.market, market, token)
         if market is not None and market.settles:
             self.permissions.check_unsigned(order)
+            self.permissions.check_maker(order, settles=True)
         return ParsedOrder(order, options, opens_market, takes_nonce=nonce is None)
 
     def _takers(self) -> tuple[str, ...]:

@@ -67,6 +67,7 @@ class SettlementCoordinator(ChainPart):
         message = StartWatching(
             after_block=ledger.block,
             block_hash=ledger.block_hash,
+            final_block=ledger.final_block,
             wallets=list(ledger.wallets),
             tokens=self._tokens(self._markets),
             permissions=sorted(ledger.permissions),
@@ -116,7 +117,7 @@ class SettlementCoordinator(ChainPart):
     def view(self) -> SettlementBody:
         """Return the state of settlement for an operator."""
         ledger = self.ledger
-        failures = [each for each in ledger.ended if each.reason]
+        failures = [each for each in ledger.ended.values() if each.reason]
         return SettlementBody(
             detail=self.detail,
             pending=len(ledger.held) - len(ledger.sent),

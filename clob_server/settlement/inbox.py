@@ -7,7 +7,7 @@ from typing import Final
 
 from clob_server.chain.events import ChainUpdate, SettlementResult
 from clob_server.core.sequencer import Build, SequencerStoppedError
-from clob_server.core.settlement_ledger import HeldTrade
+from clob_server.core.settlement_ledger import EndedTrade, HeldTrade
 from clob_server.settlement.operations import ChainContext, ChainPart, cancel
 from clob_server.settlement.reconcile import (
     Account,
@@ -16,8 +16,9 @@ from clob_server.settlement.reconcile import (
     builds,
     chunks,
     holdings_of,
+    lost_results,
     merge_messages,
-    pending_results,
+    verdicts,
 )
 
 COMPARE_S: Final = 0.1
@@ -41,6 +42,8 @@ class ChainInbox(ChainPart):
         """Number of accounts that differed from the chain in the last full comparison."""
         self._comparing: asyncio.Task[None] | None = None
         self._reported: dict[Account, int] = {}
+        self._fates: dict[int, tuple[bool, int]] = {}
+        self._known_after: int | None = None
         self._parts: list[ChainUpdate] = []
         self._queue: asyncio.Queue[ChainUpdate | None] | None = None
         self._task: asyncio.Task[None] | None = None
@@ -48,6 +51,7 @@ class ChainInbox(ChainPart):
     def start(self) -> None:
         """Start to accept updates."""
         self._queue, self._parts = asyncio.Queue(), []
+        self._fates, self._known_after = {}, None
         self.is_synced, self.is_applying, self.error = False, False, ""
         self._task = asyncio.create_task(self._run(self._queue))
         if self._comparing is None:
@@ -92,13 +96,29 @@ class ChainInbox(ChainPart):
         """Apply one update: trades, balances and permissions become those of the chain."""
         self.is_applying = True
         self._record_results(update)
-        for build in builds(self._state, update):
+        cool_ms = int(1_000 * self._settings.maker_cool_down_s)
+        for build in builds(self._state, update, cool_ms):
             await self._submit(build)
         if update.whole:
             self._reported.clear()
         self._reported.update(holdings_of(update))
+        self._record_fates(update)
         self.is_synced = self.is_synced or update.whole
         self.is_applying = False
+
+    def _record_fates(self, update: ChainUpdate) -> None:
+        """Remember the results of the update, whether settled and in which block, to compare."""
+        ledger, after_block, fates = self.ledger, update.after_block, self._fates
+        if after_block is not None:
+            known = after_block if self._known_after is None else self._known_after
+            self._known_after = min(known, after_block)
+            fates = {number: fate for number, fate in fates.items() if fate[1] <= after_block}
+        for each in update.settlements:
+            number = ledger.number_of(int(each.trade_id))
+            if number is not None and (each.error is None or not fates.get(number, (False,))[0]):
+                fates[number] = each.error is None, each.block
+        kept = ledger.ended.keys() | ledger.held.keys()
+        self._fates = {number: fates[number] for number in fates.keys() & kept}
 
     async def _submit(self, build: Build) -> None:
         """Submit a command, waiting until it is accepted."""
@@ -108,7 +128,11 @@ class ChainInbox(ChainPart):
     def _record_results(self, update: ChainUpdate) -> None:
         """Count settled and failed trades, and log each failure with its reason."""
         now_ms = self._clock_ms()
-        for held, result in pending_results(self._state, update.settlements):
+        found = verdicts(self._state, update.settlements, update.after_block)
+        for ended in (*found.withdrawn, *lost_results(self._state, update)):
+            fields = {"market": ended.market, "trade": ended.number, "block": ended.block}
+            _LOG.warning("a reorganisation removed the result of a trade", extra=fields)
+        for held, result in found.new:
             outcome = "settled" if result.error is None else "failed"
             taken_s = max(0, now_ms - held.traded_ms) / 1_000
             self._metrics.settlement(outcome, taken_s)
@@ -155,10 +179,22 @@ class ChainInbox(ChainPart):
         pending = {(each.market, half.seq) for each in held.values() for half in each.halves}
         unsettled = state.matcher.unsettled
         trades = {(market, seq) for market in state.settles for seq in unsettled(market)}
-        return len(accounts) + len(pending ^ trades)
+        return len(accounts) + len(pending ^ trades) + self._num_wrong_fates()
+
+    def _num_wrong_fates(self) -> int:
+        """Count trades with another result than the worker read from the chain."""
+        ended, fates = self.ledger.ended, self._fates
+        wrong = {number for number in fates if number not in ended}
+        for number, each in ended.items():
+            is_known = self._known_after is not None and each.block > self._known_after
+            if number in fates or (is_known and each.fill is not None):
+                settled, _ = fates.get(number, (None, 0))
+                if settled is not (not each.reason):
+                    wrong.add(number)
+        return len(wrong)
 
 
-def failure_fields(held: HeldTrade, result: SettlementResult) -> dict[str, object]:
+def failure_fields(held: HeldTrade | EndedTrade, result: SettlementResult) -> dict[str, object]:
     """Return the log fields of a failed trade."""
     return {
         "market": held.market,

@@ -7,17 +7,24 @@ A crash in between is harmless, because the next start receives the whole update
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Final, TypeAlias, TypeVar
+from typing import Final, NamedTuple, TypeAlias, TypeVar
 
-from clob import Cancel, CancelAll, SetBalance, SetNonce, Settled, SettleFailed, Side
+from clob import Cancel, CancelAll, Reopen, SetBalance, SetNonce, Settled, SettleFailed, Side
 from clob.errors import UnknownOrderError
 from clob.signing import ZERO_ADDRESS
 from clob.status import OrderRecord
 from clob_server.chain.events import ChainUpdate, Permission, SettlementResult
 from clob_server.chain.operation_bodies import PartyBody
-from clob_server.core.commands import AnyCommand, EndTrades, FollowChain, TradeEnd
+from clob_server.core.commands import (
+    AnyCommand,
+    EndTrades,
+    FollowChain,
+    ReviseTrades,
+    TradeEnd,
+)
+from clob_server.core.fills import reopened_trades
 from clob_server.core.sequencer import Build
-from clob_server.core.settlement_ledger import HeldTrade
+from clob_server.core.settlement_ledger import EndedTrade, HeldTrade
 from clob_server.core.state import ServerState
 
 CHUNK: Final = 100
@@ -49,6 +56,9 @@ def merge_messages(messages: Sequence[ChainUpdate]) -> ChainUpdate:
         permissions=tuple(one for each in messages for one in each.permissions),
         raised=tuple(one for each in messages for one in each.raised),
         cancelled=tuple(one for each in messages for one in each.cancelled),
+        cancelled_in=tuple(one for each in messages for one in each.cancelled_in),
+        after_block=last.after_block,
+        final_block=last.final_block,
     )
 
 
@@ -66,20 +76,23 @@ def assets_of(state: ServerState) -> set[str]:
     return found
 
 
-def builds(state: ServerState, update: ChainUpdate) -> Iterator[Build]:
+def builds(state: ServerState, update: ChainUpdate, cool_ms: int = 0) -> Iterator[Build]:
     """Yield the builders of the commands that apply an update.
 
     Each must be committed before the next one is drawn, and may raise :class:`NothingToDoError`
-    instead. The state is read when the batch is built.
+    instead. The state is read when the batch is built. ``cool_ms`` is the cool-down of a wallet
+    at its first fault.
     """
     amounts = holdings_of(update)
     last = partial(follow_chain, state, update)
+    ends = partial(end_trades, state, update, cool_ms)
     if not update.whole and len(update.settlements) + len(amounts) <= CHUNK:
-        ended = partial(end_trades, state, update.settlements, update.wallets)
-        yield _build(ended, partial(set_balances, amounts), last)
+        yield _build(partial(ends, update.settlements), partial(set_balances, amounts), last)
         return
+    for lost in chunks(lost_results(state, update)):
+        yield _build(partial(withdraw, lost))
     for settlements in chunks(update.settlements):
-        yield _build(partial(end_trades, state, settlements, update.wallets))
+        yield _build(partial(ends, settlements))
     if update.whole:
         amounts = dict.fromkeys(unreported_accounts(state, amounts), 0) | amounts
     change = partial(set_changed_balances, state) if update.whole else set_balances
@@ -109,54 +122,119 @@ def _build(*parts: _Part) -> Build:
 # ----- results of trades ---------------------------------------------------------------------
 
 
+Verdict: TypeAlias = tuple[HeldTrade | EndedTrade, SettlementResult]
+"""A trade, and its result on the chain."""
+
+
+class Verdicts(NamedTuple):
+    """Results of an update, by their effect."""
+
+    new: list[Verdict]
+    """For trades that are pending, or will be: those in ``withdrawn``."""
+    moved: list[Verdict]
+    """The same result as before, in another block or transaction."""
+    withdrawn: list[EndedTrade]
+    """Ended trades whose result was another one."""
+
+
 def end_trades(
     state: ServerState,
+    update: ChainUpdate,
+    cool_ms: int,
     settlements: Sequence[SettlementResult],
-    wallets: Sequence[str],
     now_ms: int,
 ) -> Iterator[AnyCommand]:
-    """Yield the commands that end trades, settled or failed; skip trades that are not pending.
+    """Yield the commands that end trades, settled or failed; skip those that ended like that.
 
-    The worker watches ``wallets`` from now on.
+    The worker watches the wallets of the update from now on.
     """
-    results = pending_results(state, settlements)
+    new, moved, withdrawn = verdicts(state, settlements, update.after_block)
+    yield from withdraw(withdrawn, now_ms)
     by_market: dict[str, list[int]] = {}
-    for held, result in results:
+    for trade, result in new:
         if result.error is None:
-            by_market.setdefault(held.market, []).extend(half.seq for half in held.halves)
+            by_market.setdefault(trade.market, []).extend(half.seq for half in trade.halves)
     for market, trades in by_market.items():
         yield Settled(market=market, trades=tuple(trades), now_ms=now_ms)
-    for held, result in results:
+    for trade, result in new:
         if result.error is not None:
-            yield from fail_trade(held, result.error, result.responsible, now_ms)
-    if results:
-        yield EndTrades(ends=tuple(_trade_end(*each) for each in results), now_ms=now_ms)
-    settled = [held for held, result in results if result.error is None]
-    for wallet, asset in _unwatched_accounts(state, settled, wallets):
+            yield from fail_trade(trade, result.error, result.responsible, now_ms)
+    ends = tuple(_trade_end(*each) for each in (*new, *moved))
+    if ends:
+        yield EndTrades(ends=ends, cool_ms=cool_ms, now_ms=now_ms)
+    settled = [trade for trade, result in new if result.error is None]
+    for wallet, asset in _unwatched_accounts(state, settled, update.wallets):
         yield SetBalance(wallet=wallet, asset=asset, amount=0, now_ms=now_ms)
 
 
-def pending_results(
-    state: ServerState, settlements: Sequence[SettlementResult]
-) -> list[tuple[HeldTrade, SettlementResult]]:
-    """Return the pending trades with their results; a settled one overrides a failed one."""
+def verdicts(
+    state: ServerState, settlements: Sequence[SettlementResult], after_block: int | None
+) -> Verdicts:
+    """Sort results by their effect; a settled one overrides a failed one.
+
+    Earlier results of blocks after ``after_block`` count no longer. A trade that failed may settle
+    later, if it was sent twice; one that settled never fails.
+    """
     settling = state.registry.settling
     found: dict[int, SettlementResult] = {}
     for each in settlements:
         number = settling.number_of(int(each.trade_id))
-        if number in settling.held and (number not in found or each.error is None):
+        if number is not None and (number not in found or each.error is None):
             found[number] = each
-    return [(settling.held[number], each) for number, each in found.items()]
+    sorted_by = Verdicts([], [], [])
+    for number, result in found.items():
+        held, ended = settling.held.get(number), settling.ended.get(number)
+        if held is not None:
+            sorted_by.new.append((held, result))
+        elif ended is not None and ended.fill is not None:
+            is_removed = after_block is not None and ended.block > after_block
+            if (result.error is None) is (not ended.reason):
+                if is_removed and (ended.tx, ended.block) != (result.tx, result.block):
+                    sorted_by.moved.append((ended, result))
+            elif is_removed or result.error is None:
+                sorted_by.withdrawn.append(ended)
+                sorted_by.new.append((ended, result))
+    return sorted_by
 
 
-def _trade_end(held: HeldTrade, result: SettlementResult) -> TradeEnd:
+def lost_results(state: ServerState, update: ChainUpdate) -> list[EndedTrade]:
+    """Return the ended trades whose result a reorganisation removed without another one."""
+    if update.after_block is None:
+        return []
+    settling = state.registry.settling
+    found = {settling.number_of(int(each.trade_id)) for each in update.settlements}
+    removed = settling.ended_after(update.after_block)
+    return [each for each in removed if each.number not in found]
+
+
+def withdraw(withdrawn: Sequence[EndedTrade], now_ms: int) -> Iterator[AnyCommand]:
+    """Yield the commands that withdraw results, so that the trades are pending again."""
+    groups: dict[tuple[str, bool], list[EndedTrade]] = {}
+    for each in withdrawn:
+        groups.setdefault((each.market, not each.reason), []).append(each)
+    for (market, settled), trades in groups.items():
+        terms = tuple(term for each in trades for term in reopened_trades(each))
+        yield Reopen(market=market, trades=terms, settled=settled, now_ms=now_ms)
+    if withdrawn:
+        blocks = ", ".join(str(block) for block in sorted({each.block for each in withdrawn}))
+        numbers = tuple(each.number for each in withdrawn)
+        reason = f"the chain replaced block {blocks}, which had the earlier result"
+        yield ReviseTrades(trades=numbers, reason=reason, now_ms=now_ms)
+
+
+def _trade_end(trade: HeldTrade | EndedTrade, result: SettlementResult) -> TradeEnd:
     """Return the end of a trade; a failed one always has a reason."""
-    reason = "" if result.error is None else result.error or "failed without a reason"
-    return TradeEnd(trade=held.number, tx=result.tx, reason=reason)
+    return TradeEnd(
+        trade=trade.number,
+        tx=result.tx,
+        reason="" if result.error is None else result.error or "failed without a reason",
+        block=result.block,
+        responsible=() if result.error is None else result.responsible,
+    )
 
 
 def fail_trade(
-    held: HeldTrade, error: str, responsible: Sequence[str], now_ms: int
+    held: HeldTrade | EndedTrade, error: str, responsible: Sequence[str], now_ms: int
 ) -> Iterator[AnyCommand]:
     """Yield the commands that undo a trade and cancel the orders of the responsible makers."""
     yield SettleFailed(
@@ -171,7 +249,7 @@ def fail_trade(
 
 
 def _unwatched_accounts(
-    state: ServerState, settled: Sequence[HeldTrade], wallets: Sequence[str]
+    state: ServerState, settled: Sequence[HeldTrade | EndedTrade], wallets: Sequence[str]
 ) -> dict[Account, None]:
     """Return the accounts that trades changed although the chain worker does not watch them.
 
@@ -182,6 +260,7 @@ def _unwatched_accounts(
     found: dict[Account, None] = {}
     for held in settled:
         market = state.matcher.market(held.market)
+        assert held.fill is not None
         parties = (held.fill.resting, held.fill.incoming)
         owners = {market.fee_wallet: None} if any(each.charged_bps for each in parties) else {}
         owners |= dict.fromkeys(owner for each in parties for owner in _owners(each))
@@ -230,10 +309,8 @@ def unreported_accounts(state: ServerState, amounts: Mapping[Account, int]) -> l
 
 def follow_chain(state: ServerState, update: ChainUpdate, now_ms: int) -> Iterator[AnyCommand]:
     """Yield the commands that cancel orders made invalid on the chain, and record the block."""
-    matcher, known = state.matcher, state.registry.settling.wallets
-    for raised in update.raised:
-        if int(raised.nonce) > matcher.nonce(raised.maker):
-            yield SetNonce(maker=raised.maker, nonce=int(raised.nonce), now_ms=now_ms)
+    known = state.registry.settling.wallets
+    yield from raise_nonces(state, update, now_ms)
     for order_hash in update.cancelled:
         record = _resting_order(state, bytes.fromhex(order_hash[2:]))
         if record is not None:
@@ -248,8 +325,39 @@ def follow_chain(state: ServerState, update: ChainUpdate, now_ms: int) -> Iterat
         wallets=tuple(each for each in dict.fromkeys(update.wallets) if each not in known),
         permissions=tuple((p.kind, p.owner, p.other, p.allowed) for p in final.values()),
         cancelled=update.cancelled,
+        cancelled_in=update.cancelled_in,
+        raised=tuple(
+            (each.maker, each.nonce, each.block)
+            for each in update.raised
+            if each.block > max(update.final_block, 0)
+        ),
+        after_block=update.after_block,
+        final_block=update.final_block,
         now_ms=now_ms,
     )
+
+
+def raise_nonces(state: ServerState, update: ChainUpdate, now_ms: int) -> Iterator[AnyCommand]:
+    """Yield the commands for raised nonces: final ones for the engine, where nonces never fall.
+
+    The others cancel the orders below them; the ledger rejects new ones until they are final.
+    """
+    matcher, final_block = state.matcher, max(update.final_block, 0)
+    stays = update.block if update.after_block is None else update.after_block
+    before = [each for each in state.registry.settling.raised if each[2] <= stays]
+    raised = [*before, *((each.maker, each.nonce, each.block) for each in update.raised)]
+    final: dict[str, int] = {}
+    others: dict[str, int] = {}
+    for maker, nonce, block in raised:
+        least = final if block <= final_block else others
+        least[maker] = max(least.get(maker, matcher.nonce(maker)), int(nonce))
+    for maker, lowest in final.items():
+        if lowest > matcher.nonce(maker):
+            yield SetNonce(maker=maker, nonce=lowest, now_ms=now_ms)
+    for maker, lowest in others.items():
+        for record in matcher.open_orders(maker=maker):
+            if final.get(maker, 0) <= record.order.nonce < lowest:
+                yield _cancel(record, now_ms)
 
 
 def _cancel(record: OrderRecord, now_ms: int) -> Cancel:

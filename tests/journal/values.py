@@ -145,6 +145,26 @@ ONE_OF_EACH = (
             commands.SpentHash(bytes(32), "", 0, 0),
         ),
     ),
+    commands.Reopen(
+        now_ms=1,
+        market="rain",
+        trades=(
+            commands.ReopenedTrade(
+                seq=2,
+                token="101",
+                buyer_pays="0xA11CE",
+                buyer_receives="0xB0B",
+                seller_pays="",
+                seller_receives="",
+                paid=2**70,
+                size=2**90,
+                buyer_fee=7,
+                match_type=events.MatchType.MINT,
+                other_seq=300,
+            ),
+        ),
+        settled=True,
+    ),
     events.OrderAdded(1, "rain", "101", "ord_1", order.Side.BUY, 50, 60 * 10**18),
     events.Trade(
         seq=2,

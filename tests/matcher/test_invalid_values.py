@@ -22,6 +22,8 @@ from clob import (
     Order,
     Reduce,
     RejectedError,
+    Reopen,
+    ReopenedTrade,
     Replace,
     ResetClock,
     SetBalance,
@@ -150,6 +152,16 @@ VALUES = {
 }
 
 NEW = buy("new", 50, 2, client_id="c", order_hash=b"h" * 32, deadline_ms=5, smart_wallet="B")
+ENDED = ReopenedTrade(
+    seq=4,
+    token="m-yes",
+    buyer_pays="B",
+    buyer_receives="B",
+    seller_pays="S",
+    seller_receives="S",
+    paid=1,
+    size=2,
+)
 COMMANDS = {
     "submit": NEW,
     "sell": sell("new", 50, 2, maker="S", collateral=1, fee_rate_bps=5, nonce=3, expiration_s=9),
@@ -168,6 +180,7 @@ COMMANDS = {
     "settled": Settled(market="m", trades=(2,)),
     "failed": SettleFailed(market="m", trade=2, wallet="B", reason="no"),
     "clock": ResetClock(spent=(SpentHash(b"7" * 32, "B", 3, 2_000),)),
+    "reopen": Reopen(market="m", trades=(ENDED,), settled=False),
     "batch": Batch(commands=(NEW, Cancel(order_id="bid"))),
     "atomic batch": Batch(commands=(NEW, Cancel(order_id="bid")), atomic=True),
 }
@@ -178,6 +191,8 @@ def fresh(matcher_class):
     matcher = funded(opened(matcher_class, TERMS), ("B", "S"), 1_000)
     for command in (sell("ask", 60, 10), buy("taker", 60, 4), buy("bid", 40, 10)):
         matcher.apply(command)
+    matcher.apply(buy("other", 60, 2))
+    matcher.settle_failed("m", 4)
     return matcher
 
 
@@ -185,7 +200,11 @@ def spoil(command, field, value):
     """Replace a field of a command, or of the Struct it contains."""
     outer, _, inner = field.partition(".")
     if inner:
-        value = msgspec.structs.replace(getattr(command, outer), **{inner: value})
+        held = getattr(command, outer)
+        held = held[0] if isinstance(held, tuple) else held
+        value = msgspec.structs.replace(held, **{inner: value})
+    if outer == "trades" and inner:
+        value = (value,)
     return msgspec.structs.replace(command, **{outer: value})
 
 
@@ -196,6 +215,8 @@ def fields_of(command):
         held = getattr(command, name)
         if isinstance(held, msgspec.Struct):
             yield from (f"{name}.{inner}" for inner in held.__struct_fields__)
+        if isinstance(held, tuple) and isinstance(held[0], ReopenedTrade):
+            yield from (f"{name}.{inner}" for inner in held[0].__struct_fields__)
 
 
 def rejection_of(matcher, command):

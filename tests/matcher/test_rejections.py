@@ -10,9 +10,12 @@ from clob import (
     CancelAll,
     Funds,
     Limits,
+    MatchType,
     Mode,
     Reduce,
     RejectedError,
+    Reopen,
+    ReopenedTrade,
     Replace,
     ResetClock,
     SelfTrade,
@@ -81,6 +84,24 @@ def spent(**fields):
     return ResetClock(spent=(SpentHash(**terms | fields),))
 
 
+ENDED = ReopenedTrade(
+    seq=1,
+    token="m-yes",
+    buyer_pays="B",
+    buyer_receives="B",
+    seller_pays="S",
+    seller_receives="S",
+    paid=1,
+    size=2,
+)
+
+
+def reopen(market="m", settled=False, trades=None, **terms):
+    """Return the withdrawal of a result, with other terms of the trade."""
+    trades = (msgspec.structs.replace(ENDED, **terms),) if trades is None else trades
+    return Reopen(market=market, trades=trades, settled=settled)
+
+
 RULES = [
     # ----- the envelope
     (errors.InvalidTimeError, buy("x", 50, 2, now_ms=-1), ["now_ms", 0, TIME_MAX, -1]),
@@ -126,6 +147,23 @@ RULES = [
     (errors.InvalidCommandError, Settled(market="m", trades=[2]), ["trades", "tuple", "[2]"]),
     (errors.InvalidCommandError, Settled(market="m", trades=(2, 2)), ["twice"]),
     (errors.InvalidCommandError, SettleFailed(market="m", trade=2, reason=0), ["reason", "got 0"]),
+    (errors.InvalidCommandError, reopen(trades=[]), ["trades", "tuple"]),
+    (errors.InvalidCommandError, reopen(settled=1), ["settled", "True or False"]),
+    (errors.InvalidCommandError, reopen(trades=(5,)), ["ReopenedTrade", "got 5"]),
+    (errors.InvalidCommandError, reopen(trades=(ENDED, ENDED)), ["twice"]),
+    (errors.InvalidCommandError, reopen(seq="1"), ["seq", "'1'"]),
+    (errors.InvalidCommandError, reopen(match_type="direct"), ["MatchType", "'direct'"]),
+    (errors.InvalidCommandError, reopen(buyer_pays=5), ["buyer_pays", "str", "got 5"]),
+    (errors.InvalidCommandError, reopen(match_type=MatchType.MINT), ["seller_pays", "empty"]),
+    (errors.InvalidCommandError, reopen(size=0), ["size", "got 0"]),
+    (errors.InvalidCommandError, reopen(paid=3), ["paid", 2, "got 3"]),
+    (errors.InvalidCommandError, reopen(seller_fee=2), ["seller_fee", 1, "got 2"]),
+    (errors.InvalidCommandError, reopen(buyer_fee=3), ["buyer_fee", 2, "got 3"]),
+    (errors.InvalidCommandError, reopen(token="nothing"), ["token", "'nothing'"]),
+    (errors.InvalidCommandError, reopen(other_seq=1), ["trade 1", "half 1"]),
+    (errors.InvalidCommandError, reopen(market="free", token="free-no"), ["'free'", "settle"]),
+    (errors.UnknownTradeError, reopen(seq=2), ["trade 2", "'m'", "no result"]),
+    (errors.UnknownTradeError, reopen(seq=99), ["trade 99", "'m'", "no result"]),
     (errors.InvalidCommandError, Batch(commands=[]), ["tuple"]),
     (errors.InvalidCommandError, Batch(commands=(), atomic=1), ["True or False"]),
     (

@@ -16,6 +16,8 @@ from clob import (
     Order,
     Reduce,
     RejectedError,
+    Reopen,
+    ReopenedTrade,
     Replace,
     SelfTrade,
     SetBalance,
@@ -51,6 +53,7 @@ EVERYTHING = {
     "settled": 20,
     "set_balance": 15,
     "settle_failed": 5,
+    "reopen": 5,
     "expire": 5,
     "cancel_all": 3,
     "set_nonce": 3,
@@ -69,7 +72,7 @@ class Flow:
     def __init__(self, rng, world, matcher):
         self.rng, self.world, self.matcher = rng, world, matcher
         self.now_ms, self.count = START_MS, 0
-        self.ids, self.sent = [], []
+        self.ids, self.sent, self.ended = [], [], []
 
     def opening(self):
         """Return the commands that set limits, add the markets and fund the wallets."""
@@ -380,14 +383,50 @@ class Flow:
     def settled(self):
         """Draw a settlement of some trades."""
         market_id, seqs = self.waiting()
+        self.remember(market_id, seqs, settled=True)
         return Settled(market=market_id, trades=tuple(seqs), now_ms=self.now_ms)
 
     def settle_failed(self):
         """Draw the failure of a settlement."""
         market_id, seqs = self.waiting()
+        self.remember(market_id, seqs[:1], settled=False)
         return SettleFailed(
             market=market_id,
             trade=seqs[0] if seqs else 0,
             wallet=self.rng.choice((None, self.wallet())),
             now_ms=self.now_ms,
         )
+
+    def remember(self, market_id, seqs, *, settled):
+        """Remember the terms of trades that may end, each with its other half."""
+        pending = self.matcher._engine.markets[market_id].pending
+        for seq in (seq for seq in seqs if seq in pending):
+            pair = dict.fromkeys((seq, pending[seq].other_seq or seq))
+            terms = tuple(terms_of(each, pending[each]) for each in pair)
+            self.ended = [*self.ended[-99:], (market_id, terms, settled)]
+
+    def reopen(self):
+        """Draw a withdrawal of a result, sometimes of one that is not there."""
+        if not self.ended:
+            return Reopen(market=self.market().id, trades=(), settled=True, now_ms=self.now_ms)
+        market_id, trades, settled = self.rng.choice(self.ended)
+        trades = trades[: 1 if self.odd() else 2]
+        return Reopen(market=market_id, trades=trades, settled=settled, now_ms=self.now_ms)
+
+
+def terms_of(seq, pending):
+    """Return the terms of a pending trade."""
+    return ReopenedTrade(
+        seq=seq,
+        token=pending.seller_pays.asset,
+        buyer_pays=pending.buyer_pays.wallet,
+        buyer_receives=pending.buyer_receives.wallet,
+        seller_pays=pending.seller_pays.wallet,
+        seller_receives=pending.seller_receives.wallet,
+        paid=pending.paid,
+        size=pending.size,
+        buyer_fee=pending.buyer_fee,
+        seller_fee=pending.seller_fee,
+        match_type=pending.match_type,
+        other_seq=pending.other_seq,
+    )

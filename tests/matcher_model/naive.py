@@ -319,10 +319,7 @@ class Naive:
         """Set a balance; orders it no longer covers are removed, the newest first."""
         key = c.wallet, c.asset
         self.balances[key] = c.amount
-        for r in self.accepted()[::-1]:
-            balance, reserved, unsettled = self.account(key)
-            if reserved + unsettled > balance and self.holds(r, 0, 0)[0] == key:
-                self.remove(r, "settlement")
+        self.uncover(key)
 
     def settled(self, c):
         self.reject_if(len(set(c.trades)) < len(c.trades), "INVALID_COMMAND")
@@ -330,6 +327,34 @@ class Naive:
         self.reject_if(not all(waits), "UNKNOWN_TRADE")
         for seq in c.trades:
             self.pay(self.markets[c.market], self.pending.pop((c.market, seq)))
+
+    def reopen(self, c):
+        """Hold trades again, and remove the orders that are no longer covered, newest first."""
+        market, keys = self.markets[c.market], {}
+        self.reject_if(len({t.seq for t in c.trades}) < len(c.trades), "INVALID_COMMAND")
+        self.reject_if(any((c.market, t.seq) in self.pending for t in c.trades), "UNKNOWN_TRADE")
+        for t in c.trades:
+            bought, sold = t.match_type.value == "mint", t.match_type.value == "merge"
+            buyer = (None, None) if sold else (t.buyer_pays, t.buyer_receives)
+            seller = (None, None) if bought else (t.seller_pays, t.seller_receives)
+            legs = (
+                (market.collateral, buyer[0], seller[1], t.paid, t.seller_fee),
+                (t.token, seller[0], buyer[1], t.size, t.buyer_fee),
+            )
+            self.pending[c.market, t.seq] = legs
+            if c.settled:
+                self.pay(market, [(*leg[:3], -leg[3], -leg[4]) for leg in legs])
+            for asset, payer, payee, _, _ in legs:
+                keys |= {(payer, asset): None, (payee, asset): None}
+        for key in keys:
+            self.uncover(key)
+
+    def uncover(self, key):
+        """Remove the orders that an account does not cover, the newest first."""
+        for r in self.accepted()[::-1]:
+            balance, reserved, unsettled = self.account(key)
+            if reserved + unsettled > balance and self.holds(r, 0, 0)[0] == key:
+                self.remove(r, "settlement")
 
     def settlefailed(self, c):
         """Release a trade's amounts; remove the orders that the blamed wallet has or pays for."""

@@ -79,6 +79,13 @@ class NaiveOfBoth(Naive):
         self.reject_if(any(self.partner[key] not in keys for key in halves), "INVALID_COMMAND")
         super().settled(c)
 
+    def reopen(self, c):
+        named = {t.seq for t in c.trades}
+        for t in c.trades:
+            self.reject_if((c.market, t.seq) in self.pending, "UNKNOWN_TRADE")
+            self.reject_if(t.other_seq and t.other_seq not in named, "INVALID_COMMAND")
+        super().reopen(c)
+
     def settlefailed(self, c):
         waits = (c.market, c.trade) in self.pending
         super().settlefailed(c)

@@ -132,6 +132,9 @@ class Witness:
                 self.pending[command.market].pop(
                     self.others.get((command.market, command.trade)), 0
                 )
+            case c.Reopen():
+                for trade in command.trades:
+                    self._reopen(command, trade)
         for event in events:
             self._event(event, command)
         if incoming is not None and not incoming.resting and not incoming.over:
@@ -280,6 +283,33 @@ class Witness:
             self.pending[event.market][event.seq] = legs
         else:
             self._move(event.market, *legs)
+
+    def _reopen(self, command, trade):
+        """Hold a trade again; move its amounts back if it had settled."""
+        market, other = command.market, trade.other_seq
+        collateral = self.markets[market].collateral
+        bought, sold = trade.match_type is MatchType.MINT, trade.match_type is MatchType.MERGE
+        legs = (
+            (
+                collateral,
+                None if sold else trade.buyer_pays,
+                None if bought else trade.seller_receives,
+                trade.paid,
+                trade.seller_fee,
+            ),
+            (
+                trade.token,
+                None if bought else trade.seller_pays,
+                None if sold else trade.buyer_receives,
+                trade.size,
+                trade.buyer_fee,
+            ),
+        )
+        self.pending[market][trade.seq] = legs
+        if other:
+            self.others[market, trade.seq] = other
+        if command.settled:
+            self._move(market, *((*leg[:3], -leg[3], -leg[4]) for leg in legs))
 
     def _move(self, market, *legs):
         """Move the amounts of a trade; None is the missing party of a pair."""

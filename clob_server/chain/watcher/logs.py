@@ -68,6 +68,8 @@ class RelevantLogs:
         """Raised nonces."""
         self.cancelled: list[str] = []
         """Hashes of cancelled orders."""
+        self.cancelled_in: list[int] = []
+        """The block of each cancel."""
         self.wallets: dict[str, None] = {}
         """Wallets seen for the first time, in order."""
         self.allowing: set[str] = set()
@@ -135,11 +137,13 @@ class RelevantLogs:
     def _raise(self, log: Log, topics: list[str]) -> None:
         """A maker raised its minimum nonce."""
         nonce = int(log["data"][2 : 2 + _WORD], 16)
-        self.raised.append(NonceRaised(maker=topic_address(topics[1]), nonce=str(nonce)))
+        maker, block = topic_address(topics[1]), integer(log["blockNumber"])
+        self.raised.append(NonceRaised(maker=maker, nonce=str(nonce), block=block))
 
     def _cancel(self, log: Log, topics: list[str]) -> None:
         """A maker cancelled an order."""
         self.cancelled.append(topics[1].lower())
+        self.cancelled_in.append(integer(log["blockNumber"]))
 
     # ----- collateral and tokens ---------------------------------------------------------------
 

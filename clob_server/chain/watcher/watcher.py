@@ -123,11 +123,15 @@ POLL_S: Final = 1.0
 """Seconds between polls of the newest block."""
 RANGE_BLOCKS: Final = 10_000
 """Blocks per request for logs; halved if the node rejects the range."""
+FINAL_BLOCKS: Final = 64
+"""Confirmations that make a block final if the node has no ``finalized`` block."""
 QUIET_BLOCKS: Final = 1_000
 """Blocks without events after which an empty update is sent, so that they are not read again."""
 ENTRIES_MAX: Final = 700
 """Entries per message: an entry has at most 1,400 bytes, a line at most 1 MiB."""
-LISTS: Final = ("settlements", "wallets", "permissions", "raised", "cancelled", "holdings")
+LISTS: Final = (
+    "settlements", "wallets", "permissions", "raised", "cancelled", "cancelled_in", "holdings"
+)  # fmt: skip
 """Lists of an update that are split across messages."""
 
 _VIEWS: Final[Mapping[PermissionKind, tuple[Function, int]]] = {
@@ -154,6 +158,7 @@ class Watcher:
     Args:
         node: the node.
         confirmations: blocks required before an event is reported: its own and those on top.
+        final_blocks: blocks that make a block final, counted the same way; 0 asks the node.
         send: sends an update to the server.
         from_block: first block to read logs from if no block was processed yet.
     """
@@ -162,12 +167,15 @@ class Watcher:
         self,
         node: Node,
         confirmations: int,
+        final_blocks: int,
         send: Callable[[ChainUpdate], None],
         from_block: int = 0,
     ) -> None:
         self._node = node
         self._rpc = node.rpc
         self._depth = confirmations
+        self._final_blocks = final_blocks
+        self._open_blocks: set[int] = set()
         self._send = send
         self._poll_event = asyncio.Event()
         self._requests: list[StartWatching] = []
@@ -181,6 +189,7 @@ class Watcher:
         self._head: Block | None = None
         self._range = RANGE_BLOCKS
         self._approvals = Approvals()
+        self._followed: Block | None = None
         self._permissions: dict[Key, int] = {}
         self._uncertain: set[Key] = set()
         self._problem = ""
@@ -211,8 +220,12 @@ class Watcher:
             self._wallets.update(dict.fromkeys(part.wallets))
             self._add(part.tokens)
         if first.after_block is not None:
-            self._blocks_read = ReadBlocks(Block(first.after_block, first.block_hash))
+            self._followed = Block(first.after_block, first.block_hash)
+            self._blocks_read = ReadBlocks(self._followed)
             self._reported = first.after_block
+            if 0 <= first.final_block < first.after_block:  # results may have been removed since
+                self._blocks_read = ReadBlocks(lowest=first.final_block + 1)
+                self._reported = first.final_block
             allowed = (key for part in parts for key in part.permissions)
             self._permissions = dict.fromkeys(allowed, first.after_block)
         self._is_started = True
@@ -262,19 +275,35 @@ class Watcher:
     async def _check(self, addresses: Addresses) -> None:
         """Check the newest block and read new ones."""
         head = await self._block("latest")
-        is_due = self._is_whole or bool(self._added)
+        final = await self._final_block(head)
+        is_due = (
+            self._is_whole
+            or bool(self._added)
+            or any(block <= final for block in self._open_blocks)
+        )
         if (head == self._head and not is_due) or head.number + 1 < self._depth:
             return
         number, last = head.number - self._depth + 1, self._blocks_read.last
         if last is not None and not await self._is_on_chain(last):
             await self._go_back()
             raise ReorganisationError
+        if self._followed is not None:
+            if not await self._is_on_chain(self._followed):
+                self._uncertain |= set(self._permissions)
+            self._followed = None
         if last is None or last.number < number:
             target = head if number == head.number else await self._block(number)
-            await self._read(addresses, target)
+            await self._read(addresses, target, final)
         elif is_due:
-            await self._read(addresses, last)
+            await self._read(addresses, last, final)
         self._head = head
+
+    async def _final_block(self, head: Block) -> int:
+        """Return the number of the last final block; -1 for none."""
+        if not self._final_blocks:
+            with contextlib.suppress(NodeRejectedError, ReorganisationError):
+                return (await self._block("finalized")).number
+        return max(-1, head.number + 1 - (self._final_blocks or FINAL_BLOCKS))
 
     async def _block(self, which: int | str) -> Block:
         """Return a block.
@@ -300,12 +329,14 @@ class Watcher:
         _LOG.warning("reorganisation: reading the chain again", extra={"after_block": number})
         if number < self._reported:
             self._is_whole, self._reported = True, number
+            self._open_blocks = {block for block in self._open_blocks if block <= number}
         self._uncertain |= {key for key, block in self._permissions.items() if block > number}
 
     # ----- reading -----------------------------------------------------------------------------
 
-    async def _read(self, addresses: Addresses, target: Block) -> None:
+    async def _read(self, addresses: Addresses, target: Block, final: int) -> None:
         """Read events up to a block and report them."""
+        after_block = self._first_block(target) - 1
         is_whole, tokens, added = self._is_whole, set(self._tokens), set(self._added)
         events = await self._read_logs(addresses, target)
         approvals = None if is_whole else self._approvals
@@ -322,6 +353,9 @@ class Watcher:
             permissions=await self._read_permissions(addresses, events, reader),
             raised=tuple(events.raised),
             cancelled=tuple(events.cancelled),
+            cancelled_in=tuple(events.cancelled_in),
+            after_block=after_block,
+            final_block=min(final, target.number),
         )
         if not await self._is_on_chain(target):
             raise ReorganisationError
@@ -334,6 +368,11 @@ class Watcher:
         self._blocks_read.add(target)
         self._report(update)
 
+    def _first_block(self, target: Block) -> int:
+        """Return the first block to read; 0 if another chain is shorter."""
+        first = self._blocks_read.next
+        return first if first <= target.number + 1 else 0
+
     async def _read_logs(self, addresses: Addresses, target: Block) -> RelevantLogs:
         """Read the logs of unread blocks up to a block.
 
@@ -342,9 +381,7 @@ class Watcher:
             NodeRejectedError: the node rejects the request, even for a single block.
         """
         events, wallets = RelevantLogs(addresses, self._wallets), list(self._wallets)
-        first = self._blocks_read.next
-        if first > target.number + 1:  # another chain that is shorter
-            first = 0
+        first = self._first_block(target)
         while first <= target.number:
             last = min(target.number, first + self._range - 1)
             requests = log_requests(addresses, wallets, first, last)
@@ -389,6 +426,7 @@ class Watcher:
                     tx=fill.tx,
                     error=None if cause is None else cause.error,
                     responsible=() if cause is None else cause.responsible,
+                    block=fill.block,
                 )
             )
         return tuple(results)
@@ -413,7 +451,11 @@ class Watcher:
     def _report(self, update: ChainUpdate) -> None:
         """Send an update, unless it is empty and recent."""
         entries = [(name, entry) for name in LISTS for entry in getattr(update, name)]
-        is_quiet = not entries and not update.whole
+        self._open_blocks |= {each.block for each in update.settlements}
+        self._open_blocks |= {each.block for each in update.raised}
+        decided = {block for block in self._open_blocks if block <= update.final_block}
+        self._open_blocks -= decided
+        is_quiet = not entries and not update.whole and not decided
         if is_quiet and update.block < self._reported + QUIET_BLOCKS:
             return
         self._reported = update.block

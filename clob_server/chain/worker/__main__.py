@@ -64,7 +64,8 @@ class ChainWorker:
         )
         self._node = self._parts.context.node
         self._tracker = self._parts.tracker
-        self._watcher = Watcher(self._node, config.confirmations, self._send, config.from_block)
+        depths = config.confirmations, config.final_blocks
+        self._watcher = Watcher(self._node, *depths, self._send, config.from_block)
 
     async def run(self, lines: asyncio.StreamReader) -> None:
         """Work until the input is closed.

@@ -25,6 +25,8 @@ from clob_server.chain.operations.registry import create_work, decode_work
 from clob_server.chain.tx.outbox import Outbox, clock_ms
 from clob_server.chain.tx.steps import Operation, Step
 
+SETTLES: Final = "settle"
+"""Kind of the operation that settles trades."""
 RESERVED_S: Final = 2.0
 """Seconds that an operation waits for amounts reserved by others before it is rejected."""
 COMMIT_S: Final = 0.05
@@ -327,11 +329,18 @@ class OperationRunner:
     def after_reorganisation(self, step: Step) -> None:
         """Handle a step that was in a block before a reorganisation.
 
-        A pending operation handles it by itself. A completed operation runs the step again if its
-        nonce was lost; otherwise it becomes stuck.
+        A pending operation handles it by itself. A completed settlement fails, since a reverted one
+        moves nothing. Any other completed operation runs the step again if its nonce was lost;
+        otherwise it becomes stuck.
         """
         operation = self._outbox.operation(step.operation)
         if operation.status != "done" or step.status == "confirmed":
+            return
+        if operation.kind == SETTLES:  # it moved nothing, and its trades are sent again
+            error = f"{step.name} failed after a reorganisation: {step.error}"
+            failed = self._outbox.set_status(operation.number, "failed", error=error)
+            self._outbox.commit()
+            self._report(failed)
             return
         _LOG.critical("a reorganisation undid %s of operation %s", step.name, operation.id)
         if step.status == "lost" and self.context is not None:

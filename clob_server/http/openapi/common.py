@@ -64,9 +64,11 @@ PLACING: Final = (
 """Errors of a new order."""
 SIGNED: Final = ("TAKER_NOT_SUPPORTED", "INVALID_SIGNATURE", "SIGNER_NOT_AUTHORISED")
 """Errors of anything signed."""
-SETTLING_SIGNED: Final = ("ORDER_CANCELLED",)
+SETTLING_SIGNED: Final = ("ORDER_CANCELLED", "MAKER_COOLING_DOWN")
 """Further errors of a signed order in settling markets."""
-SETTLING_UNSIGNED: Final = ("GASLESS_NOT_ALLOWED", "WALLET_NOT_ALLOWED")
+SETTLING_UNSIGNED: Final = (
+    "GASLESS_NOT_ALLOWED", "WALLET_NOT_ALLOWED", "MAKER_COOLING_DOWN"
+)  # fmt: skip
 """Further errors of a gasless order in settling markets."""
 
 DEMO_YES: Final = "33747699482999741211057248734870703683728110990217420620715930816243639114186"

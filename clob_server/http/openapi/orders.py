@@ -156,7 +156,9 @@ CANCELLING: Final = (
     "ORDER_NOT_OPEN", "MARKET_NOT_OPEN", *COMMAND,
 )  # fmt: skip
 EITHER_ORDER: Final = {"anyOf": [SIGNED_ORDER, GASLESS_ORDER]}
-PLACING_EITHER: Final = (*SIGNED, *SETTLING_SIGNED, *SETTLING_UNSIGNED, *PLACING)
+PLACING_EITHER: Final = tuple(
+    dict.fromkeys((*SIGNED, *SETTLING_SIGNED, *SETTLING_UNSIGNED, *PLACING))
+)
 
 
 def orders_of(item: Schema, text: str) -> Schema:

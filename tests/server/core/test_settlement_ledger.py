@@ -79,7 +79,7 @@ def test_sent_trades_belong_to_their_operation_until_they_end():
     assert (settling.operations, list(settling.held)) == ({"a": (1, 3)}, [1, 3, 4, 5])
     end(settling, 1, 3)
     assert (settling.operations, settling.sent) == ({}, {})
-    assert [each.halves[0].number for each in settling.ended] == [2, 1, 3]
+    assert [each.halves[0].number for each in settling.ended.values()] == [2, 1, 3]
     restored(settling)
 
 
@@ -111,7 +111,7 @@ def test_unknown_and_ended_trades_are_skipped():
     settling = holding(held(1))
     send(settling, "a", 2)
     end(settling, 2, 9)
-    assert (settling.operations, settling.sent, list(settling.ended)) == ({}, {}, [])
+    assert (settling.operations, settling.sent, settling.ended) == ({}, {}, {})
     send(settling, "a", 1, 2)
     assert settling.operations == {"a": (1,)}
     end(settling, 1)
@@ -123,14 +123,16 @@ def test_both_trades_of_a_mint_end_together():
     settling = holding(held(1, 2), held(3))
     assert unsent(settling) == [1, 3]
     end(settling, 1, reason="no allowance")
-    assert list(settling.ended) == [EndedTrade("m", held(1, 2).halves, 1_001, TX, "no allowance")]
+    assert list(settling.ended.values()) == [
+        EndedTrade("m", held(1, 2).halves, 1_001, TX, "no allowance")
+    ]
 
 
 def test_recently_ended_trades_are_kept():
     settling = holding(*map(held, range(1, ENDED_MAX + 3)))
     end(settling, *range(1, ENDED_MAX + 3))
     assert len(settling.ended) == ENDED_MAX
-    assert settling.ended[0].halves[0].number == 3
+    assert next(iter(settling.ended.values())).halves[0].number == 3
     restored(settling)
 
 

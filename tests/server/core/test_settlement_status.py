@@ -102,11 +102,11 @@ def test_status_matches_the_model_and_every_change_is_reported_once(seed):
 
 def test_status_of_recently_ended_trades_is_kept():
     story = Story()
-    numbers = [story.trade() for _ in range(KEPT + 3)]
+    numbers = [story.trade() for _ in range(ENDED_MAX + 3)]
     for number in numbers:
         story.do(story.end([number]))
     kept = [number for number in numbers if story.fates.of(number) is not None]
-    assert kept == numbers[-KEPT:]
+    assert kept == numbers[-ENDED_MAX:]
     assert NONE not in map(story.fates.of, numbers)
 
 

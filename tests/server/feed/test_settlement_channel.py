@@ -81,6 +81,7 @@ async def test_each_status_from_pending_to_settled_is_sent_once():
                 "txHash": None,
                 "buyer": BOB,
                 "seller": ALICE,
+                "final": False,
             },
         }
         await harness.apply(sent(1, now_ms=5))

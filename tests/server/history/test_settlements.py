@@ -11,6 +11,7 @@ import msgspec
 import pytest
 
 from clob_server.app import App
+from clob_server.core import settlement_ledger
 from clob_server.core.clock import wall_clock_ms
 from clob_server.core.commands import FollowChain
 from clob_server.core.settlement_status import SettlementStatuses
@@ -168,6 +169,7 @@ async def test_old_statuses_are_found_in_history_also_after_a_restart(tmp_path, 
 
 async def test_status_does_not_go_back_while_history_is_behind(tmp_path, monkeypatch):
     """A status is answered from memory, or the request fails with RECOVERING."""
+    monkeypatch.setattr(settlement_ledger, "ENDED_MAX", 2)
     monkeypatch.setattr(history, "SettlementStatuses", partial(SettlementStatuses, kept=2))
     monkeypatch.setattr(history.History.wait_for, "__defaults__", (0.2,))
 
@@ -191,6 +193,7 @@ async def test_status_does_not_go_back_while_history_is_behind(tmp_path, monkeyp
 
 
 async def test_recent_statuses_stay_available_after_history_prunes_them(tmp_path, monkeypatch):
+    monkeypatch.setattr(settlement_ledger, "ENDED_MAX", 1)
     monkeypatch.setattr(history, "SettlementStatuses", partial(SettlementStatuses, kept=1))
     day = [DAY_MS]
 
@@ -212,6 +215,7 @@ async def test_recent_statuses_stay_available_after_history_prunes_them(tmp_path
 
 async def test_page_that_changed_while_it_was_built_is_not_cached(tmp_path, monkeypatch):
     """A query waits for the history of an old trade; meanwhile a recent trade settles."""
+    monkeypatch.setattr(settlement_ledger, "ENDED_MAX", 1)
     monkeypatch.setattr(history, "SettlementStatuses", partial(SettlementStatuses, kept=1))
 
     async with running_service(tmp_path) as server:

@@ -51,7 +51,7 @@ async def test_one_batch_ends_trades_and_sets_balances():
         [batch] = logged(harness.log)[frames:]
         assert isinstance(batch[-1], FollowChain)
         assert not harness.settling.held
-        assert [each.tx for each in harness.settling.ended] == [TX, TX]
+        assert [each.tx for each in harness.settling.ended.values()] == [TX, TX]
         for each in reported:
             assert harness.balance(each.wallet, each.asset) == int(each.amount)
         assert harness.settlement.inbox.difference() == 0
@@ -70,7 +70,7 @@ async def test_failed_trade_is_undone_and_the_orders_of_the_responsible_maker_ar
         matcher = harness.exchange.matcher
         assert matcher.balance(BUYER, USD).unsettled == 0
         assert harness.balance(SELLER, YES) == 0
-        [ended] = harness.settling.ended
+        [ended] = harness.settling.ended.values()
         assert ended.reason == "not approved"
         [failure] = harness.settlement.view().failures
         assert (failure.market_id, failure.reason) == ("m", "not approved")
@@ -125,7 +125,7 @@ async def test_trade_that_failed_and_then_settled_is_settled():
     async with SettlementHarness() as harness:
         await start_trading(harness, 1)
         await harness.receive(update(2, settlements=(harness.settled(1, "no"), harness.settled(1))))
-        [ended] = harness.settling.ended
+        [ended] = harness.settling.ended.values()
         assert ended.reason == ""
 
 
