@@ -194,8 +194,8 @@ class MarketTerms(Wire, frozen=True, kw_only=True):
     collateral: str | None
     """The ERC-20 token that backs its tokens; null without a condition."""
     chain: str | None
-    """``waiting``, ``preparing``, ``prepared``, ``reporting``, ``reported`` or ``stuck``; null
-    without a condition or a chain."""
+    """``waiting``, ``preparing``, ``prepared``, ``closing``, ``reporting``, ``reported`` or
+    ``stuck``; null without a condition or a chain."""
     settlement: str
     """``none``: trades are not settled (decision 45). ``chain``: each trade moves tokens and
     collateral on the chain, and orders must be covered there."""

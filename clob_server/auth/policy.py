@@ -151,6 +151,7 @@ ROUTE_RULES: Final[Mapping[str, RouteRule]] = {
     "admin_delete_key": _OPERATOR,
     "admin_list_markets": _OPERATOR,
     "admin_create_market": _OPERATOR,
+    "admin_get_market": _OPERATOR,
     "admin_change_market": _OPERATOR,
     "admin_open_market": _OPERATOR,
     "admin_halt_market": _OPERATOR,

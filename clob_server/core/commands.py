@@ -124,6 +124,8 @@ class SetOutcome(ServerBase, frozen=True, kw_only=True):
     market: str
     outcome: str
     """``yes`` or ``no``."""
+    now: bool = False
+    """Whether it is reported on the chain although trades of the market wait for settlement."""
 
 
 class Budgets(Record, frozen=True, kw_only=True):

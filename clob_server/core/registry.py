@@ -148,6 +148,8 @@ class MarketText(msgspec.Struct, frozen=True, gc=False, array_like=True):
     description: str = ""
     outcome: str = ""
     """``yes`` or ``no`` once resolved."""
+    now: bool = False
+    """Whether the outcome is reported although trades wait for settlement."""
 
 
 class _Kept(msgspec.Struct, frozen=True, array_like=True):
@@ -267,7 +269,7 @@ class Registry:
 
     def _set_outcome(self, command: commands.SetOutcome) -> None:
         words = self.words.get(command.market, MarketText())
-        self.words[command.market] = replace(words, outcome=command.outcome)
+        self.words[command.market] = replace(words, outcome=command.outcome, now=command.now)
 
     def _bind(self, command: commands.BindMarket) -> None:
         if command.market in self.conditions:

@@ -242,11 +242,12 @@ class SettlementLedger:
         """Return the trades with a result of a later block, which can be revised."""
         return [each for each in self.ended.values() if each.block > block and each.fill]
 
-    def waits(self, market: str) -> bool:
-        """Return whether a trade of a market is pending, or its result is not final."""
-        return any(each.market == market for each in self.held.values()) or any(
-            each.market == market and each.block > max(self.final_block, 0)
-            for each in self.ended.values()
+    def num_waiting(self, market: str) -> int:
+        """Return the number of trades of a market that are pending or whose result is not final."""
+        final_block = max(self.final_block, 0)
+        pending = sum(each.market == market for each in self.held.values())
+        return pending + sum(
+            each.market == market and each.block > final_block for each in self.ended.values()
         )
 
     # ----- cool-down ---------------------------------------------------------------------------

@@ -131,6 +131,21 @@ class OutcomeRequest(AdminBody, frozen=True, kw_only=True):
 
     outcome: Literal["yes", "no"]
     """Token that won."""
+    now: bool = False
+    """Report it on the chain although trades wait for settlement; also later, for a market that
+    closes with the same outcome. Their sellers may redeem the tokens first."""
+
+
+class ResolutionBody(AdminBody, frozen=True, kw_only=True):
+    """Progress of the resolution of a market that settles on the chain."""
+
+    state: str
+    """``closing`` while trades wait for settlement, ``reporting``, ``resolved``, or ``stuck`` (the
+    list of operations shows the reason)."""
+    waiting: int
+    """Trades that are pending or whose result is not final; a mint or a merge counts once."""
+    detail: str
+    """Reason why settlement is delayed; empty while it works."""
 
 
 class AdminMarketBody(MarketTerms, frozen=True, kw_only=True):
@@ -140,6 +155,8 @@ class AdminMarketBody(MarketTerms, frozen=True, kw_only=True):
     """Handling of an order that would trade with its own maker."""
     seq: int
     """Number of its last event."""
+    resolution: ResolutionBody | None
+    """Progress of the resolution; null for a market that is not resolved or does not settle."""
 
 
 class EngineLimits(AdminBody, frozen=True, kw_only=True):

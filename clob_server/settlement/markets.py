@@ -3,6 +3,7 @@
 A market that an operator opens with a question and without tokens uses the condition of that
 question; the token ids follow from it. Preparing the condition and reporting its outcome are chain
 operations that run once the chain is reachable. The market opens, trades and resolves without it.
+The outcome of a market that settles is reported after its trades, when their results are final.
 """
 
 import asyncio
@@ -25,6 +26,8 @@ PAUSE_S: Final = 1.0
 """Wait before the chain is asked again after a rejection, seconds; doubled each time."""
 PAUSE_MAX_S: Final = 60.0
 """Longest wait, seconds."""
+POLL_S: Final = 0.25
+"""Interval of the check whether the trades of a resolved market are final, seconds."""
 OPERATIONS_MAX: Final = 8
 """Operations that may run at the same time."""
 PREPARE: Final = "prepare"
@@ -44,6 +47,8 @@ class OnChain(enum.Enum):
     """Its condition is being prepared."""
     PREPARED = "prepared"
     """Collateral can be split into its tokens, and its tokens merged."""
+    CLOSING = "closing"
+    """It is resolved; its outcome is reported once the results of its trades are final."""
     REPORTING = "reporting"
     """Its outcome is being reported."""
     REPORTED = "reported"
@@ -168,10 +173,20 @@ class MarketConditions(ChainPart):
         if outcome not in ("yes", "no"):
             self._states[market] = OnChain.PREPARED
             return
+        await self._wait_for_trades(market)
         self._states[market] = OnChain.REPORTING
         body = ReportBody(question_id=question_id, outcome="yes" if outcome == "yes" else "no")
         done = await self._run_until_done(f"{REPORT}:{market}", body)
         self._states[market] = OnChain.STUCK if done is None else OnChain.REPORTED
+
+    async def _wait_for_trades(self, market: str) -> None:
+        """Wait until the results of all trades are final, or the operator does not want to wait.
+
+        Once an outcome is reported, a seller could redeem the tokens that its trade still needs.
+        """
+        while self.ledger.num_waiting(market) and not self._state.registry.words[market].now:
+            self._states[market] = OnChain.CLOSING
+            await asyncio.sleep(POLL_S)
 
     async def _prepare(self, market: str, body: PrepareBody) -> bool:
         """Prepare the condition of a market and register it with the exchange contract."""

@@ -90,6 +90,12 @@ DESCRIBED: Final = {
             "question": "Will it rain tomorrow?",
         },
     ),
+    "admin_get_market": RouteDoc(
+        TAG,
+        "Get a market with the progress of its resolution",
+        AdminMarketBody,
+        codes=("UNKNOWN_MARKET",),
+    ),
     "admin_change_market": RouteDoc(
         TAG,
         "Change the terms or texts of a market",
@@ -114,9 +120,11 @@ DESCRIBED: Final = {
         "Resolve a market",
         AdminMarketBody,
         "Removes all orders; cannot be undone. In a market of the chain the outcome is reported "
-        "there, so that tokens can be redeemed.",
+        "there, so that tokens can be redeemed. If the market settles, this happens once the "
+        "results of its trades are final; the market at `Location` shows the progress.",
         body=OutcomeRequest,
         codes=MODE,
+        others={202: "The market closes; its outcome is reported after its trades."},
         example={"outcome": "yes"},
     ),
     "admin_chain": RouteDoc(

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Awaitable, Callable
 from typing import Any, Final
+from urllib.parse import quote
 
 import msgspec
 
@@ -28,10 +29,12 @@ from clob_server.http.admin_schemas import (
     MarketChange,
     MarketRequest,
     OutcomeRequest,
+    ResolutionBody,
     read_body,
 )
 from clob_server.http.routes.markets import PAGED, markets_page, terms_of
 from clob_server.http.server import Request, Route, Server
+from clob_server.settlement.markets import OnChain
 
 PAIR_LOT_WEI: Final = 100
 """Sizes are multiples of this in markets with complementary matching (decision 40)."""
@@ -199,20 +202,33 @@ def set_mode(mode: Mode) -> Callable[[Request], Awaitable[Reply]]:
 async def resolve_market(call: Request) -> Reply:
     """Resolve a market: remove every order and record the winning token, permanently."""
     server, name = call.server, market_id(call.params["marketId"])
-    outcome = read_body(call, OutcomeRequest).outcome
+    request = read_body(call, OutcomeRequest)
+    outcome, now = request.outcome, request.now
 
     def resolve(now_ms: int) -> tuple[AnyCommand, ...]:
-        if server.state.matcher.market(name).mode is Mode.RESOLVED:
-            raise MarketNotOpenError(f"market {name} is already resolved")
-        return (
-            SetOutcome(market=name, outcome=outcome, now_ms=now_ms),
-            SetMode(market=name, mode=Mode.RESOLVED, now_ms=now_ms),
-        )
+        market = server.state.matcher.market(name)
+        command = SetOutcome(market=name, outcome=outcome, now=now, now_ms=now_ms)
+        if market.mode is not Mode.RESOLVED:
+            return (command, SetMode(market=name, mode=Mode.RESOLVED, now_ms=now_ms))
+        resolution, words = resolution_of(server, market), server.state.registry.words[name]
+        is_closing = resolution is not None and resolution.state == OnChain.CLOSING.value
+        if now and is_closing and words.outcome == outcome:
+            return (command,)
+        raise MarketNotOpenError(f"market {name} is already resolved")
 
     async with server.admin_lock:
         await server.sequencer.submit(resolve)
     server.conditions.sync(name)
-    return reply_market(server, name)
+    market = server.state.matcher.market(name)
+    if not market.settles:
+        return reply_market(server, name)
+    location = ((b"location", f"{_MARKETS}/{quote(name, safe='')}".encode()),)
+    return reply(market_body(server, market), 202, location)
+
+
+async def get_market(call: Request) -> Reply:
+    """Return a market, with the progress of its resolution."""
+    return reply_market(call.server, market_id(call.params["marketId"]))
 
 
 def reply_market(server: Server, name: str) -> Reply:
@@ -226,7 +242,24 @@ def market_body(server: Server, market: Market) -> AdminMarketBody:
         **terms_of(server, market),
         self_trade=SelfTrade(market.self_trade).name,
         seq=server.state.matcher.seq(market.id),
+        resolution=resolution_of(server, market),
     )
+
+
+def resolution_of(server: Server, market: Market) -> ResolutionBody | None:
+    """Return the progress of the resolution of a market that settles; None without one."""
+    if not market.settles or market.mode is not Mode.RESOLVED:
+        return None
+    waiting = server.state.registry.settling.num_waiting(market.id)
+    now = server.state.registry.words[market.id].now
+    state, on_chain = "reporting", server.conditions.state(market.id)
+    if on_chain is OnChain.REPORTED:
+        state = "resolved"
+    elif on_chain is OnChain.STUCK:
+        state = "stuck"
+    elif waiting and not now:
+        state = OnChain.CLOSING.value
+    return ResolutionBody(state=state, waiting=waiting, detail=server.settlement.detail)
 
 
 def describe_command(market: str, words: MarketText, now_ms: int) -> DescribeMarket:
@@ -253,6 +286,7 @@ def token(path: str, value: object) -> str:
 ROUTES: Final = (
     Route("admin_list_markets", "GET", _MARKETS, list_markets, query=PAGED),
     Route("admin_create_market", "POST", _MARKETS, create_market, reads_body=True),
+    Route("admin_get_market", "GET", _MARKET, get_market),
     Route("admin_change_market", "PATCH", _MARKET, change_market, reads_body=True),
     Route("admin_open_market", "POST", f"{_MARKET}/open", set_mode(Mode.OPEN)),
     Route("admin_halt_market", "POST", f"{_MARKET}/halt", set_mode(Mode.HALTED)),

@@ -101,8 +101,8 @@ GOLDEN = [
         "8594cf0000018bcfe5687ba47261696eb8446f6573206974207261696e20696e205ac3bc726963683fa0",
     ),
     (
-        SetOutcome(now_ms=NOW_MS, market="rain", outcome="yes"),
-        "8693cf0000018bcfe5687ba47261696ea3796573",
+        SetOutcome(now_ms=NOW_MS, market="rain", outcome="yes", now=True),
+        "8694cf0000018bcfe5687ba47261696ea3796573c3",
     ),
     (
         SetBudgets(now_ms=NOW_MS, budgets=Budgets(orders_per_minute=0)),
@@ -218,6 +218,10 @@ GOLDEN = [
 """A command of each kind and its bytes, which later versions must read."""
 
 OLDER = [
+    (
+        SetOutcome(now_ms=NOW_MS, market="rain", outcome="yes"),
+        "8693cf0000018bcfe5687ba47261696ea3796573",
+    ),
     (
         EndTrades(
             now_ms=NOW_MS,
