@@ -160,6 +160,8 @@ class Feed:
                 stream.end_deliveries()
         self._broadcaster.flush()
         if channels.users.makers or channels.settlements.scopes:
+            if channels.streams.conflated:
+                yield
             yield from self._notify_makers(batch, changes)
         for done in batch:
             if type(done.command) is DeactivateKey:
