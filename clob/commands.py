@@ -135,6 +135,17 @@ class SetMode(Base, frozen=True, kw_only=True, gc=False, tag=True):
     """The new mode."""
 
 
+class RemoveMarket(Base, frozen=True, kw_only=True, gc=False, tag=True):
+    """Remove a resolved market: its id and its tokens are free again.
+
+    Its finished orders are no longer readable; their hashes stay used. Events of markets added
+    later have higher numbers than those of the removed one.
+    """
+
+    market: str
+    """Id of the market."""
+
+
 class SetLimits(Base, frozen=True, kw_only=True, gc=False, tag=True):
     """Change the limits.
 
@@ -278,6 +289,7 @@ Single: TypeAlias = (
     | AddMarket
     | SetMarket
     | SetMode
+    | RemoveMarket
     | SetLimits
     | SetBalance
     | Settled

@@ -40,6 +40,7 @@ from clob_server.orders.lookup import OrderLookup
 from clob_server.orders.permissions import Permissions
 from clob_server.orders.place import OrderPlacement
 from clob_server.orders.preview import OrderPreview
+from clob_server.orders.retire import MarketRemoval
 from clob_server.settings import Settings
 from clob_server.settlement.coordinator import SettlementCoordinator
 from clob_server.settlement.markets import MarketConditions
@@ -130,11 +131,12 @@ class Service(Server):
             self.sequencer.subscribe(self.settlement.on_batch)
         run = asyncio.create_task(self.sequencer.run())
         run.add_done_callback(self._on_run_ended)
-        self._tasks = [
-            run,
-            asyncio.create_task(expire_orders(self.sequencer, self.clock.sweep_ms)),
-            asyncio.create_task(self._watch_clock()),
-        ]
+        sweeps = (
+            expire_orders(self.sequencer, self.clock.sweep_ms),
+            self.removal.run(),
+            self._watch_clock(),
+        )
+        self._tasks = [run, *map(asyncio.create_task, sweeps)]
         await self.history.start(self.sequencer)
         if exchange is not None:
             describing = asyncio.create_task(self._describe(exchange))
@@ -178,7 +180,9 @@ class Service(Server):
             clock_ms,
             sites_of(settings),
         )
-        self._open_market = AutoOpening(state, settings.markets_max)
+        self.auto_open: AutoOpening = AutoOpening(
+            state, settings.markets_max, settings.auto_markets_per_address
+        )
         self.sequencer: Sequencer = Sequencer(
             log,
             state,
@@ -186,8 +190,14 @@ class Service(Server):
             ids=self.ids,
             event_hash=event_hash,
             charges=limiter.take_charges,
-            open_market=self._open_market if settings.is_test else None,
+            open_market=self.auto_open if settings.opens_markets else None,
             on_commit=self.metrics.commit_seconds.observe,
+        )
+        self.removal: MarketRemoval = MarketRemoval(
+            self.sequencer,
+            self.clock.sweep_ms,
+            settings.auto_market_unused_s,
+            self.admin_lock,
         )
         self.feed: Feed = Feed(settings, self.guard, clock_ms, self.metrics)
         self.books: BookCache = BookCache(state)
@@ -210,7 +220,7 @@ class Service(Server):
         )
         self.batches: OrderBatches = OrderBatches(self.sequencer, self.placement, self.cancels)
         self.preview: OrderPreview = OrderPreview(
-            self.placement, self._open_market, self.clock.commit_ms
+            self.placement, self.auto_open, self.clock.commit_ms
         )
 
     def _build_settlement(self) -> None:

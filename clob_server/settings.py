@@ -132,8 +132,14 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """Commands between two snapshots."""
     trades_kept: int = 10_000
     """Recent trades of a market kept in memory."""
+    auto_markets: bool = True
+    """Whether orders open unknown markets in the test environment."""
     markets_max: int = 1_000
-    """Markets that orders may open automatically in the test environment."""
+    """Markets that orders have opened and that are not resolved, at most."""
+    auto_markets_per_address: int = 100
+    """Of these, markets that one address or API key has opened, at most."""
+    auto_market_unused_s: int = 86_400
+    """Seconds without an event after which such a market is removed if it never had a trade."""
     body_max_bytes: int = 65_536
     """Largest request body, bytes."""
     body_timeout_s: int = 10
@@ -179,6 +185,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     def is_test(self) -> bool:
         """Whether the environment is the test environment."""
         return self.environment == TEST
+
+    @property
+    def opens_markets(self) -> bool:
+        """Whether orders open unknown markets."""
+        return self.is_test and self.auto_markets
 
     @property
     def chain_source(self) -> str:

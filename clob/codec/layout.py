@@ -58,6 +58,7 @@ KINDS: Final[dict[int, type[msgspec.Struct]]] = {
     15: commands.Batch,
     16: commands.ResetClock,
     17: commands.Reopen,
+    18: commands.RemoveMarket,
     64: events.OrderAdded,
     65: events.Trade,
     66: events.OrderReduced,

@@ -14,6 +14,7 @@ from clob.commands import (
     Command,
     Expire,
     Reduce,
+    RemoveMarket,
     Reopen,
     ReopenedTrade,
     Replace,
@@ -242,6 +243,10 @@ class Matcher:
         """Change the mode of a market; see :class:`clob.SetMode`."""
         return self.apply(SetMode(market=market, mode=mode, now_ms=now_ms))
 
+    def remove_market(self, market: str, now_ms: int = 0) -> list[Event]:
+        """Remove a resolved market; see :class:`clob.RemoveMarket`."""
+        return self.apply(RemoveMarket(market=market, now_ms=now_ms))
+
     def set_limits(self, limits: Limits, now_ms: int = 0) -> list[Event]:
         """Change the limits; see :class:`clob.SetLimits`."""
         return self.apply(SetLimits(limits=limits, now_ms=now_ms))
@@ -416,6 +421,10 @@ class Matcher:
         """Return the number of resting orders."""
         books = (b for v in self._idle.markets.values() for b in (v.yes_book, v.no_book))
         return sum(map(len, books))
+
+    def __contains__(self, order_id: object) -> bool:
+        """Return whether an order is known by its id, resting or finished and not yet evicted."""
+        return order_id in self._engine.entries
 
     def __repr__(self) -> str:
         """Show the numbers of markets and orders, and the time."""

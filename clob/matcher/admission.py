@@ -28,6 +28,8 @@ class Admission(Accounts):
         self.markets: dict[str, MarketState] = {}
         # Market id by token.
         self.tokens: dict[str, str] = {}
+        # Number before the first event of the next market; above those of removed markets.
+        self.seq_base: int = 0
         self.entries: dict[str | int, OrderEntry] = {}
         # Order hash to its entry, or to (maker, nonce, expiration) once the entry is evicted.
         self.used_hashes: dict[bytes, Any] = {}

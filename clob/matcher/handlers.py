@@ -8,7 +8,7 @@ import msgspec
 from clob import commands
 from clob.events import Event, OrderRemoved, RemovalReason
 from clob.market import Mode
-from clob.matcher import amend, batch, complementary, rejections, settlement
+from clob.matcher import amend, batch, complementary, order_index, rejections, settlement
 from clob.matcher.engine import Engine
 
 
@@ -23,7 +23,7 @@ class Handler(NamedTuple):
 
 def add_market(engine: Engine, command: commands.AddMarket, now_ms: int) -> list[Event]:
     """Add a market."""
-    engine.open_market(command.market)
+    engine.open_market(command.market).seq_book.seq = engine.seq_base
     return []
 
 
@@ -56,6 +56,18 @@ def set_mode(engine: Engine, command: commands.SetMode, now_ms: int) -> list[Eve
     return events
 
 
+def remove_market(engine: Engine, command: commands.RemoveMarket, now_ms: int) -> list[Event]:
+    """Remove a market with its finished orders."""
+    market_state = engine.markets.pop(command.market)
+    for token in (market_state.yes, market_state.no):
+        engine.tokens.pop(token, None)
+    # One more, so that the first state of another market with this id has a number of its own.
+    engine.seq_base = max(engine.seq_base, market_state.seq_book.seq + 1)
+    order_index.drop_orders_of(engine, market_state)
+    market_state.detach()
+    return []
+
+
 def set_limits(engine: Engine, command: commands.SetLimits, now_ms: int) -> list[Event]:
     """Change the limits."""
     engine.set_limits(command.limits)
@@ -79,6 +91,7 @@ HANDLERS: Final[dict[type, Handler]] = {
     commands.AddMarket: Handler(rejections.check_add_market, add_market),
     commands.SetMarket: Handler(rejections.check_set_market, set_market),
     commands.SetMode: Handler(rejections.check_set_mode, set_mode),
+    commands.RemoveMarket: Handler(rejections.check_remove_market, remove_market),
     commands.SetLimits: Handler(rejections.check_set_limits, set_limits),
     commands.SetBalance: Handler(rejections.check_set_balance, settlement.set_balance),
     commands.Settled: Handler(rejections.check_settled, settlement.settled),

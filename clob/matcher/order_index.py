@@ -250,6 +250,29 @@ def finished_orders(index: "OrderIndex") -> "Iterator[OrderEntry]":
         entry = entry.next_finished
 
 
+def drop_orders_of(index: "OrderIndex", market_state: MarketState) -> None:
+    """Drop the finished orders of a market like ``evict``. O(finished orders)."""
+    entries = list(finished_orders(index))
+    index.finished_first = index.finished_last = None
+    index.num_finished = 0
+    for entry in entries:
+        entry.next_finished = None
+        if entry.maker_state.market_state is not market_state:
+            if index.finished_last is None:
+                index.finished_first = entry
+            else:
+                index.finished_last.next_finished = entry
+            index.finished_last = entry
+            index.num_finished += 1
+            continue
+        entry.before = entry.after = None
+        del index.entries[entry.order.id]
+        if entry.client_id is not None:
+            del index.client_ids[entry.maker_state.maker, entry.client_id]
+        if entry.order_hash is not None:
+            index.evict_hash(entry, entry.order_hash)
+
+
 # ----- hashes of evicted orders --------------------------------------------------------------
 
 

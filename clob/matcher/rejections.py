@@ -416,7 +416,7 @@ def check_expire(state: "Admission", command: commands.Expire, now_ms: int) -> N
     """Accept every ``Expire``: its time, the only field, was checked before."""
 
 
-# ----- AddMarket, SetMarket, SetMode, SetLimits ----------------------------------------------
+# ----- AddMarket, SetMarket, SetMode, RemoveMarket, SetLimits --------------------------------
 
 
 def check_add_market(state: "Admission", command: commands.AddMarket, now_ms: int) -> None:
@@ -523,6 +523,21 @@ def check_set_mode(state: "Admission", command: commands.SetMode, now_ms: int) -
     market_state = find_market(state, command.market)
     if command.mode is not Mode.RESOLVED:
         check_mode(market_state, Mode.HALTED)
+
+
+def check_remove_market(state: "Admission", command: commands.RemoveMarket, now_ms: int) -> None:
+    """Raise unless the market is resolved and none of its trades waits for settlement."""
+    market_state = find_market(state, command.market)
+    if market_state.mode is not Mode.RESOLVED:
+        raise errors.MarketNotOpenError(
+            f"market {show(command.market)} must be in mode {Mode.RESOLVED!r} to be removed; "
+            f"it is in {market_state.mode!r}"
+        )
+    if market_state.pending:
+        raise errors.MarketNotOpenError(
+            f"market {show(command.market)} must have no trades that wait for settlement to be "
+            f"removed; it has {len(market_state.pending)}"
+        )
 
 
 def check_set_limits(state: "Admission", command: commands.SetLimits, now_ms: int) -> None:

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from clob.matcher.engine import Engine
     from clob.matcher.entities import MarketState, OrderEntry
 
-MAGIC = b"CLOBSNAP\x02"
+MAGIC = b"CLOBSNAP\x03"
 """The first bytes of a snapshot: eight letters and the version."""
 
 HASH_BYTES = 32
@@ -103,6 +103,7 @@ def _pieces(engine: "Engine") -> Iterator[bytes]:
         nonces=len(engine.nonces),
         accounts=len(accounts),
         spent=len(spent),
+        seq_base=engine.seq_base,
     )
     yield MAGIC + write(head)
     makers: dict[str, int] = {}
@@ -266,7 +267,7 @@ def _restore(engine: "Engine", reader: StructReader) -> None:
     left = len(reader.state) - HASH_BYTES - reader.offset
     if left:
         raise ValueError(f"{left} bytes after the end")
-    engine.now_ms, engine.number = head.now_ms, head.number
+    engine.now_ms, engine.number, engine.seq_base = head.now_ms, head.number, head.seq_base
 
 
 def check_counts(number: int, time_ms: int) -> None:

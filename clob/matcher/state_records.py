@@ -21,6 +21,8 @@ class SnapshotHeader(msgspec.Struct, frozen=True, gc=False):
     nonces: int
     accounts: int
     spent: int
+    seq_base: int
+    """Number before the first event of the next market."""
 
 
 class Text(msgspec.Struct, frozen=True, gc=False):

@@ -130,6 +130,7 @@ PROBLEMS: Final[Mapping[str, ProblemType]] = {
     # Other rules of the server.
     "UNKNOWN_KEY": ProblemType(404, "API key not found"),
     "KEY_EXISTS": ProblemType(409, "API key already exists"),
+    "MARKET_IN_USE": ProblemType(409, "Market in use"),
     "KEY_INACTIVE": ProblemType(409, "API key already deactivated"),
     "DELEGATE_NONCE_TOO_LOW": ProblemType(422, "Nonce too low"),
     "INTERNAL": ProblemType(500, "Internal error"),

@@ -157,6 +157,7 @@ ROUTE_RULES: Final[Mapping[str, RouteRule]] = {
     "admin_halt_market": _OPERATOR,
     "admin_cancel_only_market": _OPERATOR,
     "admin_resolve_market": _OPERATOR,
+    "admin_remove_market": _OPERATOR,
     "admin_chain": _OPERATOR,
     "admin_settlement": _OPERATOR,
     "admin_list_operations": _OPERATOR,

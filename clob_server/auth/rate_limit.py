@@ -72,6 +72,10 @@ class RateLimiter:
             if age_ms < MINUTE_MS:
                 self._orders.put(charged.payer, tick - age_ms, charged.count)
 
+    def payer(self, key: ApiKey | None, address: str) -> bytes:
+        """Return the hashed name of the key or address that a request is charged to."""
+        return self._payer(address if key is None else key.id)
+
     def charge(
         self, key: ApiKey | None, address: str, budget: Budget, *, creates_order: bool = False
     ) -> "Usage | None":

@@ -303,6 +303,15 @@ class DescribeExchange(ServerBase, frozen=True, kw_only=True):
     exchange: ExchangeSettings
 
 
+class RecordOpener(ServerBase, frozen=True, kw_only=True):
+    """Record that an order opens a market; the engine's command follows in the same batch."""
+
+    KIND: ClassVar[int] = 145
+    market: str
+    payer: bytes
+    """The client of the order, as named by ``clob_server.auth.rate_limit``."""
+
+
 class RecordRestore(ServerBase, frozen=True, kw_only=True):
     """Record that the log was restored from a backup that ends before this command.
 
@@ -336,6 +345,7 @@ ServerCommand: TypeAlias = (
     | FollowChain
     | DescribeExchange
     | ReviseTrades
+    | RecordOpener
     | RecordRestore
 )
 """A server command."""

@@ -152,6 +152,15 @@ class MarketText(msgspec.Struct, frozen=True, gc=False, array_like=True):
     """Whether the outcome is reported although trades wait for settlement."""
 
 
+class OpenedMarket(msgspec.Struct, frozen=True, gc=False, array_like=True):
+    """A market that an order opened."""
+
+    payer: bytes
+    """The client whose order opened it, as named by ``clob_server.auth.rate_limit``."""
+    now_ms: int
+    """When it opened, Unix milliseconds."""
+
+
 class _Kept(msgspec.Struct, frozen=True, array_like=True):
     """A registry in a snapshot."""
 
@@ -166,6 +175,7 @@ class _Kept(msgspec.Struct, frozen=True, array_like=True):
     settling: LedgerSnapshot
     exchange: commands.ExchangeSettings | None = None
     epoch: int = 0
+    opened: list[tuple[str, OpenedMarket]] = []
 
 
 class Registry:
@@ -177,6 +187,8 @@ class Registry:
         self.words: dict[str, MarketText] = {}
         self.conditions: dict[str, commands.Condition] = {}
         """Conditions by market id."""
+        self.opened: dict[str, OpenedMarket] = {}
+        """The markets that orders opened and no operator has taken over, oldest first."""
         self.grants: FaucetGrants = FaucetGrants()
         """Faucet grants of the last day."""
         self.settling: SettlementLedger = SettlementLedger()
@@ -200,6 +212,7 @@ class Registry:
             ),
             commands.GiveBack: lambda command: self.grants.take_back(command.operation),
             commands.BindMarket: self._bind,
+            commands.RecordOpener: self._record_opener,
             commands.BeginSettlement: lambda command: self.settling.begin(command),
             commands.SendTrades: lambda command: self.settling.send(command),
             commands.EndTrades: lambda command: self.settling.end(command),
@@ -279,6 +292,9 @@ class Registry:
     def _describe_exchange(self, command: commands.DescribeExchange) -> None:
         self.exchange = command.exchange
 
+    def _record_opener(self, command: commands.RecordOpener) -> None:
+        self.opened[command.market] = OpenedMarket(command.payer, command.now_ms)
+
     def _set_budgets(self, command: commands.SetBudgets) -> None:
         self.budgets = command.budgets
 
@@ -302,6 +318,7 @@ class Registry:
             settling=self.settling.snapshot(),
             exchange=self.exchange,
             epoch=self.epoch,
+            opened=list(self.opened.items()),
         )
         return msgspec.msgpack.encode(kept)
 
@@ -325,6 +342,7 @@ class Registry:
         made.settling = SettlementLedger(kept.settling)
         made.exchange = kept.exchange
         made.epoch = kept.epoch
+        made.opened = dict(kept.opened)
         return made
 
 

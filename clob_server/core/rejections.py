@@ -28,5 +28,9 @@ class FaucetLimitError(RejectedError, code="FAUCET_LIMIT"):
         """When the amount is available again, Unix milliseconds."""
 
 
+class MarketInUseError(RejectedError, code="MARKET_IN_USE"):
+    """The market cannot be removed: it had a trade, or has a condition on the chain."""
+
+
 class MarketBoundError(RejectedError, code="MARKET_EXISTS"):
     """The market already has a condition."""

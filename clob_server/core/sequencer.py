@@ -14,13 +14,12 @@ from contextlib import suppress
 from functools import partial
 from itertools import islice
 from queue import SimpleQueue
-from typing import Any, Final, TypeAlias, TypeVar
+from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 
 import msgspec
 from msgspec.structs import replace
 
 from clob import (
-    AddMarket,
     Batch,
     ClobError,
     Event,
@@ -28,7 +27,6 @@ from clob import (
     Market,
     Rejected,
     RejectedError,
-    SetMarket,
     Submit,
     Trade,
 )
@@ -136,8 +134,9 @@ class NewOrder(msgspec.Struct, frozen=True, gc=False):
 
     submit: Submit
     """The command, with any id and time."""
-    opens_market: bool = False
-    """Whether its market did not exist, or lacked its token, when the order was read."""
+    opener: bytes | None = None
+    """The client that pays for it, if its market did not exist or lacked its token when the order
+    was read; else None."""
     payer: bytes | None = None
     """The budget that it was charged to; None without rate limits."""
 
@@ -227,9 +226,17 @@ def begin(steps: Steps) -> Steps | None:
     return None
 
 
-OpenMarket: TypeAlias = Callable[[Submit, dict[str, Market], int], AddMarket | SetMarket | None]
-"""Returns the command that opens the market of an order, or None if there is nothing to open.
-Takes the order, the markets that earlier orders of the batch open, and the time."""
+class Opening(NamedTuple):
+    """A market that opens with an order of a batch."""
+
+    market: Market
+    opener: bytes
+    """The client of the order that opens it first."""
+
+
+OpenMarket: TypeAlias = Callable[[Submit, bytes, dict[str, Opening], int], tuple[AnyCommand, ...]]
+"""Returns the commands that open the market of an order; none if there is nothing to open.
+Takes the order, its client, the markets that earlier orders of the batch open, and the time."""
 
 TakeCharges: TypeAlias = Callable[[int, Sequence[bytes | None]], Sequence[ServerCommand]]
 
@@ -476,7 +483,7 @@ class Sequencer:
         encoded: list[bytes] = []
         payers: list[bytes | None] = []
         indexes, callbacks = [], []
-        opening: dict[str, Market] = {}
+        opening: dict[str, Opening] = {}
         for work, callback in batch:
             try:
                 if type(work) is NewOrder:
@@ -504,22 +511,22 @@ class Sequencer:
         return commands, encoded, indexes, callbacks
 
     def _with_ids(
-        self, new: NewOrder, opening: dict[str, Market], now_ms: int
+        self, new: NewOrder, opening: dict[str, Opening], now_ms: int
     ) -> tuple[AnyCommand, ...]:
-        """Return the command that places an order, after the one that opens its market, if any.
+        """Return the command that places an order, after those that open its market, if any.
 
         Raises:
             ClobError: the market cannot be opened.
         """
-        command = None
-        if new.opens_market and self._open_market is not None:
-            command = self._open_market(new.submit, opening, now_ms)
+        before: tuple[AnyCommand, ...] = ()
+        if new.opener is not None and self._open_market is not None:
+            before = self._open_market(new.submit, new.opener, opening, now_ms)
         order = replace(new.submit.order, id=self.next_order_id(now_ms))
         submit = replace(new.submit, order=order, now_ms=now_ms)
-        return (submit,) if command is None else (command, submit)
+        return (*before, submit) if before else (submit,)
 
     def _batch_with_ids(
-        self, new: NewOrders, opening: dict[str, Market], now_ms: int
+        self, new: NewOrders, opening: dict[str, Opening], now_ms: int
     ) -> tuple[AnyCommand, ...]:
         """Return the batch that places several orders, after the commands that open their markets.
 

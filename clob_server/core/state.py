@@ -23,6 +23,7 @@ from clob import (
     Rejected,
     RejectedError,
     RemovalReason,
+    RemoveMarket,
     Replace,
     ResetClock,
     SetLimits,
@@ -53,7 +54,7 @@ RESTORE_GAP: Final = 1_000_000_000
 """Numbers of orders and trades that a restored log skips, since the replaced log may have used
 them; trades settle under their number."""
 
-_VERSION: Final = 2
+_VERSION: Final = 3
 _CHANGES_MARKET: Final = frozenset({AddMarket, SetMarket, SetMode})
 _REPLACED: Final = RemovalReason.REPLACED
 _RECORD: Final = msgspec.msgpack.Decoder(SignatureRecord)
@@ -85,7 +86,8 @@ class _Kept(msgspec.Struct, frozen=True, array_like=True):
     changed_ms: list[tuple[bytes, int]]
     charges: list[Charged]
     attachments: list[tuple[bytes | int, bytes]]
-    finished: list[bytes | int | None]
+    finished: list[bytes | int]
+    traded: list[bytes]
 
 
 class ServerState:
@@ -106,13 +108,15 @@ class ServerState:
         """When each market last had an event, Unix milliseconds."""
         self.markets: Final[dict[str, Market]] = {m.id: m for m in self.matcher.markets}
         """The markets by id, as ``matcher.market`` returns them."""
+        self.traded: Final[set[str]] = set()
+        """The markets that had a trade."""
         self.charges: deque[Charged] = deque()
         """The orders created within the last minute, by payer."""
         self.on_recharge: Callable[[bytes, int], None] = lambda payer, count: None
         """Called when an order that was charged is given back (-1) or charged for more."""
         self._payers: deque[bytes | None] = deque()
         self._attachments: dict[str | int, bytes] = {}
-        self._finished: deque[str | int | None] = deque()
+        self._finished: deque[str | int] = deque()
         self._finished_max = self.matcher.limits.finished_max
         self._fills: Final = FillBuilder(self.matcher, self.registry.settling, self.signature)
         self.settles: Final[set[str]] = self._fills.markets
@@ -231,6 +235,7 @@ class ServerState:
             last = type(event)
             if last is Trade or last is PairedTrade:
                 self.num_trades += 1
+                self.traded.add(event.market)
             elif last is OrderRemoved and event.reason is not _REPLACED:  # type: ignore[union-attr]
                 self._finish(event.order_id)  # type: ignore[union-attr]
             self.changed_ms[event.market] = now_ms
@@ -255,6 +260,8 @@ class ServerState:
             self.markets[market.id] = market
             if market.settles:
                 self.settles.add(market.id)
+        elif kind is RemoveMarket:
+            self._remove_market(command.market)  # type: ignore[union-attr, arg-type]
         if events and self.settles:
             self._fills.take(events, self._incoming(command), self.num_trades, now_ms)
         if len(self._finished) > self._finished_max:
@@ -267,16 +274,30 @@ class ServerState:
         return self._fills.orders.get(command.order_id) if type(command) is Replace else None
 
     def _finish(self, order_id: str | int) -> None:
-        """Note that an order finished; an order without an attachment takes a place as well."""
-        self._finished.append(order_id if order_id in self._attachments else None)
+        """Note that an order finished."""
+        self._finished.append(order_id)
 
     def _forget_finished(self) -> None:
         """Drop the attachments of the orders that the matcher has forgotten."""
         finished = self._finished
         while len(finished) > self._finished_max:
-            order_id = finished.popleft()
-            if order_id is not None:
-                del self._attachments[order_id]
+            self._attachments.pop(finished.popleft(), None)
+
+    def _remove_market(self, name: str) -> None:
+        """Drop everything about a market, which the matcher has removed with its orders."""
+        del self.markets[name]
+        for table in (self.changed_ms, self.registry.words, self.registry.conditions):
+            table.pop(name, None)
+        self.registry.opened.pop(name, None)
+        self.traded.discard(name)
+        self.settles.discard(name)
+        known, finished = self.matcher, list(self._finished)
+        self._finished.clear()
+        for order_id in finished:
+            if order_id in known:
+                self._finished.append(order_id)
+            else:
+                self._attachments.pop(order_id, None)
 
     def _charge(self, command: OrderCharge) -> None:
         """Count created orders, and forget those of more than a minute ago."""
@@ -340,7 +361,8 @@ class ServerState:
             ),
             charges=list(self.charges),
             attachments=[(_packed(each), data) for each, data in self._attachments.items()],
-            finished=[None if each is None else _packed(each) for each in self._finished],
+            finished=[_packed(each) for each in self._finished],
+            traded=sorted(name.encode(errors="surrogatepass") for name in self.traded),
         )
         return msgspec.msgpack.encode(kept)
 
@@ -364,7 +386,8 @@ class ServerState:
                 name.decode(errors="surrogatepass"): now_ms for name, now_ms in kept.changed_ms
             }
             attachments = {_unpacked(each): data for each, data in kept.attachments}
-            finished = [None if each is None else _unpacked(each) for each in kept.finished]
+            finished = [_unpacked(each) for each in kept.finished]
+            traded = {name.decode(errors="surrogatepass") for name in kept.traded}
         except (msgspec.MsgspecError, ValueError, TypeError, RecursionError) as error:
             raise InvalidSnapshotError(f"not a snapshot of a server: {error}") from None
         state = cls(Matcher.restore(kept.matcher), registry)
@@ -373,6 +396,7 @@ class ServerState:
         state.charges.extend(kept.charges)
         state._attachments.update(attachments)
         state._finished.extend(finished)
+        state.traded.update(traded)
         state.now_ms = kept.now_ms
         # Matcher.restore has checked its own part.
         if state._encode(kept.matcher) != snapshot:

@@ -77,15 +77,18 @@ def message(kind: type[msgspec.Struct]) -> Schema:
 
 
 def described_schema(kind: type[msgspec.Struct], schema: Schema) -> Schema:
-    """Add the docstrings of the fields; a server message has all its fields except ``id``."""
+    """Add the docstrings of the fields; a server message has all fields that have no default."""
     texts = field_texts(kind)
     properties = dict(schema["properties"])
+    optional = set()
     for field in msgspec.structs.fields(kind):
+        if field.default is msgspec.UNSET:
+            optional.add(field.encode_name)
         name = field.encode_name
         properties[name] = {**properties[name], "description": texts[field.name]}
     described = {**schema, "properties": properties}
     if issubclass(kind, Message):
-        described["required"] = [name for name in properties if name != "id"]
+        described["required"] = [name for name in properties if name not in optional]
     return described
 
 

@@ -64,6 +64,9 @@ class GroupMember(Protocol):
     def skip_to_snapshot(self) -> None:
         """Skip the queued events; a snapshot follows as soon as the buffer has room."""
 
+    def on_market_removed(self, now_ms: int, /) -> None:
+        """End the subscription, or wait until the market opens again."""
+
 
 class Delivery:
     """Frames for the members of a group."""

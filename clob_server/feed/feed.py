@@ -130,6 +130,10 @@ class Feed:
         """Send the events of a batch that was written and applied; return what is left to do."""
         channels = self.channels
         new = channels.streams.on_batch(batch)
+        for stream in channels.streams.take_removed():  # before another of the same id starts
+            if events := new.pop(stream, []):
+                self._broadcast(stream, events)
+            self._end_stream(stream)
         if channels.books.pending.by_market:
             for stream in (*new, *channels.streams.conflated):
                 channels.books.pending.start(stream)
@@ -166,6 +170,14 @@ class Feed:
         for done in batch:
             if type(done.command) is DeactivateKey:
                 self.subscribers.close_key(done.command.key_id)
+
+    def _end_stream(self, stream: MarketStream) -> None:
+        """End the subscriptions to a market that was removed."""
+        books, now_ms = self.channels.books, self._clock_ms()
+        books.snapshots.drop(stream.market)
+        for group in stream.groups.values():
+            for member in group.members:
+                member.on_market_removed(now_ms)
 
     def _notify_makers(self, batch: Sequence[Committed], changes: Sequence[StatusChange]) -> Steps:
         """Send changes of orders, then changes of settlement."""

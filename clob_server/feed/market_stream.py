@@ -14,7 +14,9 @@ from clob import (
     OrderRecord,
     OrderReduced,
     OrderRemoved,
+    Rejected,
     RejectedError,
+    RemoveMarket,
     SetMarket,
     Trade,
 )
@@ -100,6 +102,7 @@ class MarketStreams:
         self._streams: dict[str, MarketStream] = {}
         self.conflated: Final[set[MarketStream]] = set()
         """Markets of the last call of :meth:`on_batch` with more events than are sent."""
+        self._removed: list[MarketStream] = []
         self._orders: dict[str | int, BookOrder] = {
             record.order.id: BookOrder(record.order.side, record.price, record.remaining)
             for record in (state.matcher.open_orders() if records is None else records)
@@ -128,11 +131,13 @@ class MarketStreams:
             if isinstance(done.outcome, RejectedError):
                 continue
             if isinstance(done.command, (AddMarket, SetMarket)):
-                self._open_books(done.command, new)
+                self._open_books(done.command, batch, new)
             if len(done.outcome) > EVENTS_MAX:
                 self._skip_events(done, new)
             elif done.outcome:
                 self._add_events(done, new)
+            elif type(done.command) is RemoveMarket:
+                self._remove_stream(done.command.market)
         for stream, events in new.items():
             self._store(stream, events)
         return new
@@ -142,6 +147,17 @@ class MarketStreams:
         terms, seq = matcher.market(market), matcher.seq(market)
         stream = self._streams[market] = MarketStream(terms, seq, changed_ms, self._kept_max)
         return stream
+
+    def take_removed(self) -> list[MarketStream]:
+        """Return the streams of markets that were removed since the last call."""
+        removed, self._removed = self._removed, []
+        return removed
+
+    def _remove_stream(self, market: str) -> None:
+        stream = self._streams.pop(market, None)
+        if stream is not None:
+            self._num_kept -= len(stream.kept)
+            self._removed.append(stream)
 
     def _add_events(self, done: Committed, new: NewEvents) -> None:
         """Add the events of a command, each with the resting order it changed."""
@@ -201,12 +217,14 @@ class MarketStreams:
             new.pop(stream, None)
             self.conflated.add(stream)
 
-    def _open_books(self, command: AddMarket | SetMarket, new: NewEvents) -> None:
+    def _open_books(
+        self, command: AddMarket | SetMarket, batch: Sequence[Committed], new: NewEvents
+    ) -> None:
         """Add empty books: of a new market, or of a token that got its id later."""
         market, stream = command.market, self._streams.get(command.market.id)
         if type(command) is AddMarket:
             stream = self._add_stream(market.id)
-            stream.seq, stream.changed_ms = 0, 0
+            stream.seq, stream.changed_ms = seq_before(market.id, batch, stream.seq), 0
             tokens = [market.yes, market.no] if market.no else [market.yes]
         elif stream is None or stream.is_named:  # no subscriptions, or both books exist
             return
@@ -234,6 +252,16 @@ class MarketStreams:
                 each.kept.clear()
 
 
+def seq_before(market: str, batch: Sequence[Committed], seq: int) -> int:
+    """Return the number before a market's first event in a batch, after which it is ``seq``."""
+    for done in batch:
+        if not isinstance(done.outcome, RejectedError):
+            for event in done.outcome:
+                if not isinstance(event, Rejected) and event.market == market:
+                    return event.seq - 1
+    return seq
+
+
 class BookSnapshots:
     """Book snapshots as frames, cached until the market's next event."""
 
@@ -252,6 +280,11 @@ class BookSnapshots:
         if token is not None:
             return self._frame(market, token)
         return b"".join(self._frame(market, each) for each in (terms.yes, terms.no) if each)
+
+    def drop(self, market: str) -> None:
+        """Drop the snapshots of a market that was removed."""
+        for key in [key for key in self._cache if key[0] == market]:
+            del self._cache[key]
 
     def _frame(self, market: str, token: str) -> bytes:
         matcher = self._state.matcher

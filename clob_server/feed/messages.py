@@ -273,6 +273,8 @@ class Unsubscribed(Message, frozen=True, kw_only=True, tag="unsubscribed", gc=Fa
     """Time of the message, Unix milliseconds."""
     id: Id | UnsetType = UNSET
     """Id of the request."""
+    reason: str | UnsetType = UNSET
+    """``market_removed`` if the server ended it; absent after a request."""
 
 
 class Heartbeat(Message, frozen=True, kw_only=True, tag="heartbeat", gc=False):

@@ -11,7 +11,7 @@ from clob_server.core.commands import ApiKey
 from clob_server.feed.broadcast import EVENTS_MAX, ClientSink, Group, PacedQueue, loop_time
 from clob_server.feed.event_messages import EventEncoder, for_token, message_frame
 from clob_server.feed.market_stream import BookSnapshots, MarketStream
-from clob_server.feed.messages import POLICY, Message
+from clob_server.feed.messages import POLICY, RESTART, Message, Unsubscribed
 from clob_server.settings import Settings
 
 CLOSE_S: Final = 1.0
@@ -398,6 +398,28 @@ class BookSubscription:
         assert self._group is not None
         self._group.last = None  # later events must not join a delivery that starts before `seq`
         return True
+
+    def on_market_removed(self, now_ms: int) -> None:
+        """Tell an extended client; for a plain one, wait until the market opens again.
+
+        A plain client that has not received all events is closed, since no snapshot can follow.
+        """
+        subscriber = self.subscriber
+        if self.extended:
+            subscriber.remove(("orderbook", self.market, ""))
+            subscriber.send(
+                Unsubscribed(
+                    channel="orderbook",
+                    market_id=self.market,
+                    timestamp=now_ms,
+                    reason="market_removed",
+                )
+            )
+        elif self in subscriber.behind:
+            subscriber.close(RESTART, f"market {self.market} was removed")
+        else:
+            self._group = self._stream = None
+            self._sources.pending.add(self)
 
     def end(self) -> None:
         """End the subscription."""

@@ -1,6 +1,6 @@
 """Order books as JSON, cached until the market changes."""
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
 
@@ -8,6 +8,10 @@ from clob_server.core.serialize import orderbook_body
 
 if TYPE_CHECKING:
     from clob_server.core.state import ServerState
+
+
+BOOKS_MIN: Final = 1_000
+"""Books that are cached before the first search for those of removed markets."""
 
 
 class CachedBook(NamedTuple):
@@ -24,6 +28,13 @@ class BookCache:
     def __init__(self, state: "ServerState") -> None:
         self._state = state
         self._books: dict[tuple[str, str | None], CachedBook] = {}
+        self._books_max = BOOKS_MIN
+
+    def _prune(self) -> None:
+        """Drop the books of markets that were removed."""
+        markets = self._state.markets
+        self._books = {key: book for key, book in self._books.items() if key[0] in markets}
+        self._books_max = 2 * len(self._books) + BOOKS_MIN
 
     def book(self, market: str, token: str | None) -> CachedBook:
         """Return an order book; without a token that of the YES token.
@@ -33,6 +44,8 @@ class BookCache:
             TokenNotInMarketError: not a token of the market.
         """
         matcher = self._state.matcher
+        if len(self._books) > self._books_max:
+            self._prune()
         seq = matcher.seq(market)
         cached = self._books.get((market, token))
         if cached is not None and cached.seq == seq:

@@ -19,11 +19,13 @@ from clob_server.history.history import History
 from clob_server.http.book_cache import BookCache
 from clob_server.http.pagination import RestingIds
 from clob_server.log import SqliteLog
+from clob_server.orders.auto_open import AutoOpening
 from clob_server.orders.batch import OrderBatches
 from clob_server.orders.cancel import OrderCancels
 from clob_server.orders.lookup import OrderLookup
 from clob_server.orders.place import OrderPlacement
 from clob_server.orders.preview import OrderPreview
+from clob_server.orders.retire import MarketRemoval
 from clob_server.settings import Settings
 from clob_server.settlement.coordinator import SettlementCoordinator
 from clob_server.settlement.markets import MarketConditions
@@ -62,6 +64,8 @@ class Server:
     history: History
     feed: Feed
     books: BookCache
+    auto_open: AutoOpening
+    removal: MarketRemoval
     resting: RestingIds
     lookup: OrderLookup
     placement: OrderPlacement

@@ -1,8 +1,13 @@
 """Opens markets in the test environment: with their first order, or with their second token.
 
-An order that would be rejected opens no market. The orders of a batch see the markets that open
-for those before them (decision 25).
+An order that would be rejected opens no market. The client whose order opened a market is part of
+the state, so that the number of markets per client is limited; :mod:`clob_server.orders.retire`
+removes unused ones. The orders of a batch see the markets that open for those before them (decision
+25).
 """
+
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from msgspec import structs
 
@@ -17,23 +22,34 @@ from clob.errors import (
 from clob.signing.fields import received
 from clob_server.api.options import MIN_SIZE_WEI
 from clob_server.api.problems import ApiError
+from clob_server.core.commands import AnyCommand, RecordOpener
+from clob_server.core.sequencer import Opening
 from clob_server.core.state import ServerState
 
 
 class AutoOpening:
-    """Opens markets for orders, up to ``markets_max`` markets."""
+    """Opens markets for orders, and limits their number in all and per client.
 
-    def __init__(self, state: ServerState, markets_max: int) -> None:
+    Args:
+        state: the server's state.
+        markets_max: markets that orders have opened and that are not resolved, at most.
+        per_client_max: of these, the markets that one client has opened, at most.
+    """
+
+    def __init__(self, state: ServerState, markets_max: int, per_client_max: int) -> None:
         self._state = state
         self._markets_max = markets_max
+        self._per_client_max = per_client_max
+        self._reserved: set[str] = set()
 
     def __call__(
-        self, submit: Submit, opening: dict[str, Market], now_ms: int
-    ) -> AddMarket | SetMarket | None:
-        """Return the command that an order needs before it; None if its market is open already.
+        self, submit: Submit, opener: bytes, opening: dict[str, Opening], now_ms: int
+    ) -> tuple[AnyCommand, ...]:
+        """Return the commands that an order needs before it; none if its market is open already.
 
         Args:
             submit: the order.
+            opener: the client of the order, as the rate limits name it.
             opening: the markets that earlier orders of the batch open; this one is added.
             now_ms: the time, Unix milliseconds.
 
@@ -43,34 +59,62 @@ class AutoOpening:
                 order was read, with other rules.
         """
         state, name, token = self._state, submit.market, submit.order.token
-        matcher = state.matcher
-        market = opening.get(name) or state.markets.get(name)
+        market = opening[name].market if name in opening else state.markets.get(name)
         command: AddMarket | SetMarket
+        before: tuple[AnyCommand, ...] = ()
+        if name in self._reserved:
+            raise UnknownMarketError(
+                f"market {received(name)} is being created; send the order again"
+            )
         if market is None:
-            if len(state.markets) + len(opening) >= self._markets_max:
-                detail = f"there are {self._markets_max} markets, the most allowed"
-                raise ApiError(
-                    "TOO_MANY_MARKETS", f"market {received(name)} cannot be opened: {detail}"
-                )
+            self._check_count(name, opener, opening)
             command = AddMarket(
                 market=Market(id=name, yes=token, no="", min_size=MIN_SIZE_WEI), now_ms=now_ms
             )
+            before = (RecordOpener(market=name, payer=opener, now_ms=now_ms),)
         elif market.settles:  # the order was read by the rules of a market that does not settle
             raise UnknownMarketError(
                 f"market {received(name)} has just opened; send the order again"
             )
         elif token == market.yes or market.no:
-            return None
+            return ()
         else:
             command = SetMarket(market=structs.replace(market, no=token), now_ms=now_ms)
-        rejection = None if name in opening else matcher.check(command)
+        rejection = None if name in opening else state.matcher.check(command)
         if rejection is not None:
             raise TokenNotInMarketError(
                 f"market {received(name)} cannot have token {token}: {rejection}"
             )
-        check_order(matcher, command.market, submit, now_ms)
-        opening[name] = command.market
-        return command
+        check_order(state.matcher, command.market, submit, now_ms)
+        first = opening[name].opener if name in opening else opener
+        opening[name] = Opening(command.market, first)
+        return (*before, command)
+
+    @contextmanager
+    def reserved(self, name: str) -> Iterator[None]:
+        """Open no market of this name within the block, in which an operator creates it."""
+        self._reserved.add(name)
+        try:
+            yield
+        finally:
+            self._reserved.discard(name)
+
+    def _check_count(self, name: str, opener: bytes, opening: dict[str, Opening]) -> None:
+        """Reject a market beyond the limits; resolved ones do not count."""
+        markets = self._state.markets
+        payers = [
+            opened.payer
+            for market, opened in self._state.registry.opened.items()
+            if market in markets and markets[market].mode is not Mode.RESOLVED
+        ]
+        payers += [each.opener for each in opening.values() if each.market.id not in markets]
+        rule = None
+        if len(payers) >= self._markets_max:
+            rule = f"orders have opened {self._markets_max} markets, the most allowed"
+        elif payers.count(opener) >= self._per_client_max:
+            rule = f"this client has opened {self._per_client_max} markets, the most allowed"
+        if rule is not None:
+            raise ApiError("TOO_MANY_MARKETS", f"market {received(name)} cannot be opened: {rule}")
 
 
 def check_order(matcher: Matcher, market: Market, submit: Submit, now_ms: int) -> None:

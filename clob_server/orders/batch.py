@@ -70,7 +70,7 @@ class OrderBatches:
         for index in [i for i, each in parsed.items() if self.placement.accepted_as(each)]:
             results[index] = await self._first_reply(parsed.pop(index))
         if parsed:
-            results.update(await self._place(parsed, call.payer))
+            results.update(await self._place(call, parsed))
         return results
 
     def _read(self, call: ApiRequest, body: dict[str, Any]) -> ParsedOrder:
@@ -104,9 +104,15 @@ class OrderBatches:
                         rejected[index] = error
         return rejected
 
-    async def _place(self, parsed: Mapping[int, ParsedOrder], payer: bytes | None) -> Results:
+    async def _place(self, call: ApiRequest, parsed: Mapping[int, ParsedOrder]) -> Results:
         """Commit orders as one batch and return their results, by index in the request."""
-        new = NewOrders([each.new(payer) for each in parsed.values()])
+        opener = self.placement.opener(call)
+        new = NewOrders(
+            [
+                each.new(call.payer, opener if each.opens_market else None)
+                for each in parsed.values()
+            ]
+        )
         indexes = list(parsed)
         try:
             committed = await self.sequencer.submit(new)

@@ -96,11 +96,12 @@ class ParsedOrder(msgspec.Struct, frozen=True, gc=False):
             now_ms=now_ms,
         )
 
-    def new(self, payer: bytes | None = None) -> NewOrder:
+    def new(self, payer: bytes | None = None, opener: bytes | None = None) -> NewOrder:
         """Return the order for the sequencer, with its signature record attached.
 
         Args:
             payer: the budget that it was charged to.
+            opener: the client that pays for its market; None unless the market opens with it.
         """
         signed, attachment = self.signed, None
         if signed is not None:
@@ -112,7 +113,7 @@ class ParsedOrder(msgspec.Struct, frozen=True, gc=False):
                 signature=bytes.fromhex(signed.signature[2:]),
             )
             attachment = _encode_record(record)
-        return NewOrder(self.submit(attachment), self.opens_market, payer)
+        return NewOrder(self.submit(attachment), opener, payer)
 
 
 @dataclass(slots=True, eq=False)
@@ -143,21 +144,26 @@ class OrderPlacement:
             self.lifecycle.check_open()
         parsed = self.read_signed(call.object())
         self.check_signature(parsed)
-        return self.place(parsed, call.payer)
+        return self.place(call, parsed)
 
     def create_gasless(self, call: ApiRequest) -> Placed:
         """Place an order without a signature."""
         self.lifecycle.check_open()
         parsed = self.read_gasless(call.object())
         self.guard.may_act_for(call, parsed.order.maker)
-        return self.place(parsed, call.payer)
+        return self.place(call, parsed)
 
-    def place(self, parsed: ParsedOrder, payer: bytes | None = None) -> Placed:
+    def place(self, call: ApiRequest, parsed: ParsedOrder) -> Placed:
         """Return the command that places an order, or the first reply to it (decision 23)."""
         accepted = self.accepted_as(parsed)
         if accepted is not None:
             return self._reply_again(accepted)
-        return QueuedCommand(parsed.new(payer), partial(self._reply, parsed))
+        opener = self.opener(call) if parsed.opens_market else None
+        return QueuedCommand(parsed.new(call.payer, opener), partial(self._reply, parsed))
+
+    def opener(self, call: ApiRequest) -> bytes:
+        """Return the client that a market counts for which opens with an order of a request."""
+        return self.guard.limiter.payer(call.key, call.address)
 
     # ----- reading -----------------------------------------------------------------------------
 
@@ -285,9 +291,9 @@ class OrderPlacement:
     def _check_opens(self, name: str, market: Market | None, token: str) -> None:
         """Check that a market, or a token in a market, may open with an order."""
         if market is None:
-            if not self.settings.is_test:
+            if not self.settings.opens_markets:
                 self.state.matcher.market(name)  # raises UnknownMarketError
-        elif market.no or not self.settings.is_test:
+        elif market.no or not self.settings.opens_markets:
             self.state.matcher.depth(name, token, 0)  # raises TokenNotInMarketError
 
     def check_signature(self, parsed: ParsedOrder) -> None:

@@ -41,7 +41,7 @@ class OrderPreview:
         try:
             parsed = self.placement.read(body)
             self._check_authority(call, parsed)
-            return self._outlook(parsed, parsed.order_hash)
+            return self._outlook(call, parsed, parsed.order_hash)
         except ClobError as error:
             return InvalidBody(
                 valid=False,
@@ -72,7 +72,7 @@ class OrderPreview:
             order = structs.replace(order, maker="", smart_wallet="", nonce=0)
         options = structs.replace(parsed.options, client_id=None)
         trial = structs.replace(parsed, order=order, order_hash=None, options=options)
-        return self._outlook(trial, parsed.order_hash, knows_account=knows_account)
+        return self._outlook(call, trial, parsed.order_hash, knows_account=knows_account)
 
     def _check_authority(self, call: ApiRequest, parsed: ParsedOrder) -> None:
         """Reject an order that the request may not place: by its signature, or without one by rule.
@@ -97,11 +97,16 @@ class OrderPreview:
         return True
 
     def _outlook(
-        self, parsed: ParsedOrder, order_hash: bytes | None, *, knows_account: bool = True
+        self,
+        call: ApiRequest,
+        parsed: ParsedOrder,
+        order_hash: bytes | None,
+        *,
+        knows_account: bool = True,
     ) -> OutlookBody:
         """Return the expected result of an order, with the hash to show; raise its rejection."""
         order = parsed.order
-        trades = self._expected(parsed, check_balance=knows_account)
+        trades = self._expected(call, parsed, check_balance=knows_account)
         filled = sum(trade.size for trade in trades)
         paid = sum(trade.size * trade.price // 100 for trade in trades)
         return OutlookBody(
@@ -127,12 +132,14 @@ class OrderPreview:
             account_checked=knows_account,
         )
 
-    def _expected(self, parsed: ParsedOrder, *, check_balance: bool) -> list[Trade]:
+    def _expected(
+        self, call: ApiRequest, parsed: ParsedOrder, *, check_balance: bool
+    ) -> list[Trade]:
         """Return the trades that an order would get now, for its own token; raise its rejection."""
         state = self.placement.state
         submit = parsed.submit(now_ms=max(self.clock_ms(), state.now_ms))
         if parsed.opens_market:  # its book would be empty
-            self.open_market(submit, {}, submit.now_ms)
+            self.open_market(submit, self.placement.opener(call), {}, submit.now_ms)
             return []
         trades = state.matcher.simulate(submit, check_balance=check_balance)
         return [trade for trade in trades if is_own(trade)]

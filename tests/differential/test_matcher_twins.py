@@ -37,7 +37,7 @@ COMPARE_EVERY, RESTART_EVERY = 500, 2_000
 NAIVE_KINDS = {
     kind: max(weight, 10)
     for kind, weight in EVERYTHING.items()
-    if kind not in ("batch", "set_market", "add_market")
+    if kind not in ("batch", "set_market", "add_market", "remove_market")
 }
 """The commands that the naive matcher supports."""
 TAME_LIMITS = (Limits(), Limits(orders_max=5), Limits(trades_max=2), Limits(batch_max=3))

@@ -7,6 +7,7 @@ from clob.commands import (
     CancelAll,
     Expire,
     Reduce,
+    RemoveMarket,
     Replace,
     ResetClock,
     SetBalance,
@@ -80,6 +81,8 @@ STORY = [
     CancelAll(market="rain", now_ms=2_016),
     SetMode(market="rain", mode=Mode.RESOLVED, now_ms=2_017),
     submit("k", Side.BUY, 5, 3, now_ms=2_018),  # rejected: resolved
+    RemoveMarket(market="snow", now_ms=2_019),  # rejected: open
+    RemoveMarket(market="rain", now_ms=2_019),
     Expire(now_ms=1),  # rejected: earlier time
     ResetClock(now_ms=1_000, spent=(SpentHash(b"7" * 32, "x", 2**255, 3),)),
     Expire(now_ms=1_001),

@@ -23,9 +23,9 @@ def test_valid_journal(story, capsys):
     out, err = capsys.readouterr()
     assert err == ""
     assert out == (
-        f"{path}: ok, 5 frames, 32 commands, rejected CLOCK_WENT_BACK 1, DUPLICATE_ORDER 1, "
-        "MARKET_EXISTS 1, MARKET_NOT_OPEN 1, NONCE_TOO_LOW 1, ORDER_NOT_OPEN 1, "
-        "PRICE_OUT_OF_RANGE 1, UNKNOWN_ORDER 1, last command 32, "
+        f"{path}: ok, 5 frames, 34 commands, rejected CLOCK_WENT_BACK 1, DUPLICATE_ORDER 1, "
+        "MARKET_EXISTS 1, MARKET_NOT_OPEN 2, NONCE_TOO_LOW 1, ORDER_NOT_OPEN 1, "
+        "PRICE_OUT_OF_RANGE 1, UNKNOWN_ORDER 1, last command 34, "
         f"state hash {recorder.matcher.state_hash().hex()}\n"
     )
 

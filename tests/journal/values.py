@@ -165,6 +165,7 @@ ONE_OF_EACH = (
         ),
         settled=True,
     ),
+    commands.RemoveMarket(now_ms=1, market="rain"),
     events.OrderAdded(1, "rain", "101", "ord_1", order.Side.BUY, 50, 60 * 10**18),
     events.Trade(
         seq=2,

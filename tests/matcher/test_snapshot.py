@@ -173,7 +173,7 @@ def test_other_values_are_rejected_as_snapshots(matcher_class, wrong):
 def test_snapshot_of_another_version_is_rejected(full):
     state = bytearray(full.snapshot()[:-32])
     state[8] = 1
-    words = r"unsupported snapshot version 1 \(expected 2\)"
+    words = r"unsupported snapshot version 1 \(expected 3\)"
     with pytest.raises(InvalidSnapshotError, match=words):
         full.restore(seal(bytes(state)))
 

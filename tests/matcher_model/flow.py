@@ -16,6 +16,7 @@ from clob import (
     Order,
     Reduce,
     RejectedError,
+    RemoveMarket,
     Reopen,
     ReopenedTrade,
     Replace,
@@ -62,6 +63,7 @@ EVERYTHING = {
     "set_mode": 3,
     "set_limits": 3,
     "add_market": 1,
+    "remove_market": 2,
 }
 """Weight of each kind of command, by the method that draws it."""
 
@@ -347,6 +349,13 @@ class Flow:
         market_id = self.rng.choice(self.matcher.markets or list(self.world.markets)).id
         mode = self.weighted(MODES)
         return SetMode(market=market_id, mode=mode, now_ms=self.now_ms)
+
+    def remove_market(self):
+        """Draw the removal of a market, mostly of a resolved one."""
+        markets = self.matcher.markets or list(self.world.markets)
+        resolved = [market for market in markets if market.mode is Mode.RESOLVED]
+        chosen = self.rng.choice(markets if self.odd() else resolved or markets)
+        return RemoveMarket(market=chosen.id, now_ms=self.now_ms)
 
     def set_limits(self):
         """Draw limits."""

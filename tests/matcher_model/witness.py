@@ -86,6 +86,7 @@ class Witness:
         self.pending, self.finished = {}, []
         self.others, self.half = {}, None
         self.hashes, self.nonces, self.limits = {}, {}, Limits()
+        self.seq_base = 0
         self.number = self.now_ms = self.swept_s = self.trades = 0
 
     # ----- applying ------------------------------------------------------------------------
@@ -114,8 +115,10 @@ class Witness:
                 incoming = self.lives[command.order_id]
             case c.AddMarket() | c.SetMarket():
                 self.markets[command.market.id] = command.market
-                self.seq.setdefault(command.market.id, 0)
+                self.seq.setdefault(command.market.id, self.seq_base)
                 self.pending.setdefault(command.market.id, {})
+            case c.RemoveMarket():
+                self._remove_market(command.market)
             case c.SetLimits():
                 self.limits = command.limits
             case c.SetNonce():
@@ -139,6 +142,16 @@ class Witness:
             self._event(event, command)
         if incoming is not None and not incoming.resting and not incoming.over:
             self._finish(incoming, None)
+
+    def _remove_market(self, market):
+        """Forget a market and its orders; their hashes stay."""
+        del self.markets[market], self.pending[market]
+        self.seq_base = max(self.seq_base, self.seq.pop(market) + 1)
+        for life in [life for life in self.lives.values() if life.market == market]:
+            assert life.over
+            life.gone = True
+            del self.lives[life.order.id]
+        self.finished = [life for life in self.finished if life.market != market]
 
     def _accept(self, command):
         """Apply a submission; its hash must be new."""

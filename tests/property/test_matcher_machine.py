@@ -21,7 +21,9 @@ from tests.matcher_model.worlds import PAIRED, SMALL, TIGHT
 randoms = st.randoms(use_true_random=True)
 ABOUT_ORDERS = ("cancel", "reduce", "replace")
 ABOUT_FUNDS = ("set_balance", "settled", "settle_failed")
-ABOUT_MARKETS = ("set_market", "name_no", "set_mode", "set_limits", "add_market")
+ABOUT_MARKETS = (
+    "set_market", "name_no", "set_mode", "set_limits", "add_market", "remove_market",
+)  # fmt: skip
 ABOUT_MANY = ("cancel_all", "set_nonce", "expire")
 
 

@@ -36,6 +36,7 @@ WEIGHTS = {
     "submit": 620, "cancel": 110, "replace": 80, "reduce": 50, "batch": 40, "settled": 20,
     "set_balance": 90, "settle_failed": 4, "expire": 6, "cancel_all": 3, "set_nonce": 3,
     "set_market": 3, "set_mode": 8, "set_limits": 2, "add_market": 1, "reset_clock": 1,
+    "remove_market": 1,
 }  # fmt: skip
 
 
@@ -201,6 +202,11 @@ class Commands:
         """Draw a mode, mostly the open one."""
         [mode] = self.rng.choices(list(clob.Mode), (60, 6, 6, 1))
         return clob.SetMode(market=self.rng.choice(self.markets).id, mode=mode)
+
+    def remove_market(self) -> clob.RemoveMarket:
+        """Draw the removal of a market, mostly of a resolved one."""
+        resolved = [each for each in self.markets if each.mode is clob.Mode.RESOLVED]
+        return clob.RemoveMarket(market=self.rng.choice(resolved or self.markets).id)
 
     def set_limits(self) -> clob.SetLimits:
         """Draw limits."""

@@ -54,6 +54,7 @@ def started(folder, stderr=None, **settings):
     ``stderr`` is an open file for its log; None leaves it to that of the tests.
     """
     common = {"port": 0, "data_dir": folder, "drain_s": 0, "log_level": "warning", "chain": "none"}
+    common["auto_markets_per_address"] = 1_000  # the tests of a file share a server
     settings = common | settings
     options = []
     for name, value in settings.items():

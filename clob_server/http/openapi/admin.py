@@ -80,7 +80,8 @@ DESCRIBED: Final = {
         AdminMarketBody,
         "With a question and without tokens, the market gets the tokens of the question's "
         "condition, which is prepared on the chain as soon as the chain is available. With "
-        "`settles`, trades move tokens and collateral on the chain.",
+        "`settles`, trades move tokens and collateral on the chain. A market of the same id is "
+        "removed first, with its resting orders, if an order opened it and it never had a trade.",
         body=MarketRequest,
         codes=("MARKET_EXISTS", *CHAIN, "EXCHANGE_NOT_DEPLOYED", *MARKET),
         example={
@@ -126,6 +127,14 @@ DESCRIBED: Final = {
         codes=MODE,
         others={202: "The market closes; its outcome is reported after its trades."},
         example={"outcome": "yes"},
+    ),
+    "admin_remove_market": RouteDoc(
+        TAG,
+        "Remove a market that never had a trade",
+        AdminMarketBody,
+        "Cancels its resting orders, and returns the market as it was. Its id and its tokens are "
+        "free again. A market with a condition on the chain stays.",
+        codes=("UNKNOWN_MARKET", "MARKET_IN_USE"),
     ),
     "admin_chain": RouteDoc(
         TAG,

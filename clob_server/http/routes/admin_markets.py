@@ -2,13 +2,14 @@
 
 import os
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import Any, Final
 from urllib.parse import quote
 
 import msgspec
 
 from clob import AddMarket, Funds, Market, Mode, SelfTrade, SetMarket, SetMode
-from clob.errors import InvalidAmountError, MarketNotOpenError
+from clob.errors import InvalidAmountError, MarketExistsError, MarketNotOpenError
 from clob.signing import fields
 from clob.units import SIZE_MAX
 from clob_server.api.faults import missing
@@ -24,6 +25,7 @@ from clob_server.core.commands import (
     SetOutcome,
 )
 from clob_server.core.registry import MarketText
+from clob_server.core.rejections import MarketInUseError
 from clob_server.http.admin_schemas import (
     AdminMarketBody,
     MarketChange,
@@ -70,9 +72,11 @@ async def create_market(call: Request) -> Reply:
     )
     words = MarketText(request.question, request.description)
     async with server.admin_lock:
-        await server.sequencer.submit(
-            lambda now_ms: create_commands(server, market, condition, now_ms)
-        )
+        with server.auto_open.reserved(name):
+            await take_over(server, market)
+            await server.sequencer.submit(
+                lambda now_ms: create_commands(server, market, condition, now_ms)
+            )
         # A batch of its own: if the market is rejected, the texts must not change another market.
         if words != MarketText():
             await server.sequencer.deliver(
@@ -80,6 +84,23 @@ async def create_market(call: Request) -> Reply:
             )
     server.conditions.sync(market.id)
     return reply_market(server, market.id)
+
+
+async def take_over(server: Server, market: Market) -> None:
+    """Remove a market that an order opened if only its id prevents another one."""
+    rejection = server.state.matcher.check(AddMarket(market=market, now_ms=server.state.now_ms))
+    if isinstance(rejection, MarketExistsError) and market.id in server.state.registry.opened:
+        with suppress(MarketInUseError):  # the rejection of the market tells that it exists
+            await server.removal.remove(market.id)
+
+
+async def remove_market(call: Request) -> Reply:
+    """Remove a market without trades, and return it as it was."""
+    server, name = call.server, market_id(call.params["marketId"])
+    async with server.admin_lock:
+        answer = reply_market(server, name)
+        await server.removal.remove(name)
+    return answer
 
 
 def create_commands(
@@ -291,5 +312,6 @@ ROUTES: Final = (
     Route("admin_open_market", "POST", f"{_MARKET}/open", set_mode(Mode.OPEN)),
     Route("admin_halt_market", "POST", f"{_MARKET}/halt", set_mode(Mode.HALTED)),
     Route("admin_cancel_only_market", "POST", f"{_MARKET}/cancel-only", set_mode(Mode.CANCEL_ONLY)),
+    Route("admin_remove_market", "DELETE", _MARKET, remove_market),
     Route("admin_resolve_market", "POST", f"{_MARKET}/resolve", resolve_market, reads_body=True),
 )

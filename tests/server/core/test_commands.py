@@ -27,6 +27,7 @@ from clob_server.core.commands import (
     GiveBack,
     Grant,
     OrderCharge,
+    RecordOpener,
     RecordRestore,
     ReviseTrades,
     SendTrades,
@@ -204,6 +205,10 @@ GOLDEN = [
     (
         ReviseTrades(now_ms=NOW_MS, trades=(1, 2**40), reason="block 7"),
         "9093cf0000018bcfe5687b9201cf0000010000000000a7626c6f636b2037",
+    ),
+    (
+        RecordOpener(now_ms=NOW_MS, market="rain", payer=bytes(range(8))),
+        "9193cf0000018bcfe5687ba47261696ec4080001020304050607",
     ),
     (
         RecordRestore(

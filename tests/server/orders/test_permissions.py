@@ -28,7 +28,9 @@ def beside():
 
 def preview(beside):
     """Return the preview of orders over a server's state."""
-    return OrderPreview(beside.placement, AutoOpening(beside.exchange, 10), lambda: beside.now_ms)
+    return OrderPreview(
+        beside.placement, AutoOpening(beside.exchange, 10, 10), lambda: beside.now_ms
+    )
 
 
 def takes_back(beside, kind, owner, other):
@@ -193,4 +195,4 @@ def test_order_read_before_its_market_opened_is_rejected(beside):
     beside.exchange.markets["rain"] = opened
     assert late.opens_market
     with pytest.raises(UnknownMarketError, match="has just opened"):
-        AutoOpening(beside.exchange, 10)(late.new().submit, {}, beside.now_ms)
+        AutoOpening(beside.exchange, 10, 10)(late.new().submit, b"", {}, beside.now_ms)

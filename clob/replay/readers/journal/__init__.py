@@ -10,7 +10,16 @@ from contextlib import suppress
 from functools import partial
 from typing import NamedTuple, TypeAlias
 
-from clob.commands import AddMarket, Batch, Command, Replace, SetMarket, Submit
+from clob.commands import (
+    AddMarket,
+    Batch,
+    Command,
+    RemoveMarket,
+    Replace,
+    SetMarket,
+    SetMode,
+    Submit,
+)
 from clob.errors import FrameError, InvalidBytesError, RejectedError
 from clob.events import Event
 from clob.journal import ZERO_HASH, Frame, read_frames
@@ -247,8 +256,13 @@ def _request(matcher: Matcher, command: Command) -> tuple[OrderRequest | None, t
 
 
 def _number(numbers: dict[tuple[str, str], int], markets: Sequence[Market]) -> None:
-    """Number the books of all markets, in the order in which the markets were added."""
-    for place, market in enumerate(markets):
+    """Number the books of all markets, in the order in which the markets were added.
+
+    A market keeps its number when others are removed, or when it is added again.
+    """
+    places = {name: number // 2 for (name, _), number in numbers.items()}
+    for market in markets:
+        place = places.setdefault(market.id, len(places))
         if market.complementary:
             raise ReplayFormatError(
                 f"market {market.id!r} is complementary: its tokens share a book, "
@@ -264,6 +278,8 @@ def _survey(
 ) -> tuple[int, list[str]]:
     """Find the markets of a journal and, with ``measures``, the lot that divides all sizes."""
     matcher, lot, ignored = start.matcher(), CommonLot(), Ignored()
+    numbers: dict[tuple[str, str], int] = {}
+    _number(numbers, matcher.markets)
     for record in matcher.open_orders():
         lot.add(record.remaining)
     for _, command in _commands(path, start, problems):
@@ -272,8 +288,9 @@ def _survey(
                 lot.add_events(events)
                 if request:
                     lot.add(request.size)
-        elif isinstance(command, AddMarket):
+        elif isinstance(command, AddMarket | SetMode | RemoveMarket):
             with suppress(RejectedError):
                 matcher.apply(command)
-    _number({}, matcher.markets)  # raises for complementary markets before any event is read
-    return lot.lot_wei or 1, [market.id for market in matcher.markets]
+        if isinstance(command, AddMarket):
+            _number(numbers, matcher.markets)  # raises for complementary ones before any event
+    return lot.lot_wei or 1, list(dict.fromkeys(name for name, _ in numbers))
