@@ -23,6 +23,7 @@ from clob_server.api.problems import CONTENT_TYPE, ApiError, Headers, problem_of
 from clob_server.api.request import CLOSE, REPLY, Receive, Reply, Scope, Send, SendReply
 from clob_server.auth.policy import NO_ROUTE
 from clob_server.core.sequencer import Committed, QueuedCommand
+from clob_server.http.compression import COMPRESS_MIN, compressed
 from clob_server.http.server import Request, Response, Route, Server
 from clob_server.log import LogFailedError
 from clob_server.telemetry.metrics import SECONDS
@@ -201,6 +202,8 @@ class Endpoint:
         """Send a reply, or start the task that waits for it; a client that left gets nothing."""
         if isinstance(response, Reply):
             assert call.send_reply is not None
+            if len(response.body) > COMPRESS_MIN:
+                response = compressed(response, call)
             call.send_reply(response.status, header_lines(response, call), response.body)
             self._finish(call, response)
         else:
@@ -259,6 +262,8 @@ class RouteDurations:
 
 async def send_reply(call: Request, send: Send, answer: Reply) -> None:
     """Send a reply through ASGI, or in one write where the transport offers that."""
+    if len(answer.body) > COMPRESS_MIN:
+        answer = compressed(answer, call)
     status, body, scope = answer.status, answer.body, call.scope
     write = scope["extensions"].get(REPLY) if "extensions" in scope else None
     lines = header_lines(answer, call)

@@ -8,10 +8,11 @@ from clob import Market
 from clob.errors import TokenNotInMarketError
 from clob_server.api.faults import wrong
 from clob_server.api.problems import Headers
-from clob_server.api.request import Reply, reply
+from clob_server.api.request import JSON, Reply, reply
 from clob_server.api.schemas import MarketBody, TradesBody
 from clob_server.core.registry import MarketText
 from clob_server.core.serialize import market_terms, trade_body
+from clob_server.http.compression import has_current, not_modified
 from clob_server.http.pagination import CURSOR_MAX, next_page, read_number
 from clob_server.http.server import Request, Route, Server
 
@@ -45,8 +46,8 @@ def orderbook(call: Request) -> Reply:
     call.usage = None  # cached reads have no headers of rate limits
     epoch = server.state.registry.epoch
     etag = b'"%d-%d"' % (epoch, book.seq) if epoch else b'"%d"' % book.seq
-    if call.headers.get(b"if-none-match") == etag:
-        return Reply(status=304, headers=((b"etag", etag),))
+    if has_current(call.headers.get(b"if-none-match"), etag):
+        return not_modified(((b"etag", etag),), JSON)
     return Reply(book.body, headers=((b"etag", etag), (b"cache-control", b"no-cache")))
 
 

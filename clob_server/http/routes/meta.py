@@ -14,6 +14,7 @@ from clob_server.api.request import Reply, reply
 from clob_server.api.schemas import HealthBody, ReadyBody, RootBody, RootChain
 from clob_server.core.lifecycle import Phase
 from clob_server.core.serialize import contracts_of
+from clob_server.http.compression import has_current, not_modified
 from clob_server.http.server import Request, Route, Server
 
 DESCRIPTION: Final = "An order book for prediction markets: limit orders, matched by price and time"
@@ -190,8 +191,8 @@ def with_tag(call: Request, content: bytes, headers: Headers, kind: bytes) -> Re
     call.usage = None
     tag = b'"%s"' % tag_of(content)
     headers = ((b"etag", tag), *headers)
-    if call.headers.get(b"if-none-match") == tag:
-        return Reply(b"", 304, headers, kind)
+    if has_current(call.headers.get(b"if-none-match"), tag):
+        return not_modified(headers, kind)
     return Reply(content, 200, headers, kind)
 
 
