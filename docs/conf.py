@@ -1,6 +1,7 @@
 """Sphinx configuration: docstrings through autodoc, pages through MyST, the theme furo."""
 
 import os
+from pathlib import Path
 from typing import Any
 
 # The Python source has the full docstrings; the compiled modules do not.
@@ -43,6 +44,25 @@ def keep_colons(app: Any, what: str, name: str, obj: Any, options: Any, lines: l
         lines[:0] = ["..", ""]
 
 
+BARRIERS = {
+    'role="heading">': 'role="heading" aria-level="2">',
+    "<pre>": '<pre tabindex="0">',
+    '<div class="table-wrapper ': '<div tabindex="0" class="table-wrapper ',
+}
+"""Markup of the theme that a screen reader or a keyboard cannot use, and its replacement."""
+
+
+def remove_barriers(app: Any, error: Exception | None) -> None:
+    """Give captions the level of a heading, and let the keyboard scroll wide blocks."""
+    for path in Path(app.outdir).rglob("*.html"):
+        text = wanted = path.read_text("utf-8")
+        for markup, replacement in BARRIERS.items():
+            wanted = wanted.replace(markup, replacement)
+        if wanted != text:
+            path.write_text(wanted, "utf-8")
+
+
 def setup(app: Any) -> None:
     """Run before Napoleon, which has priority 500."""
     app.connect("autodoc-process-docstring", keep_colons, priority=400)
+    app.connect("build-finished", remove_barriers)

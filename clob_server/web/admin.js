@@ -2,15 +2,18 @@
 
 import { LiveBook } from "./book.js";
 import { drawChain, drawOperations, drawSettlement } from "./chain.js";
-import { count, el, send, table, when } from "./common.js";
+import { count, el, patch, send, table, when } from "./common.js";
 
 const EVERY_MS = 2000;
+const EVERY_MAX_MS = 30000;
 const TOKEN_KEY = "clob-token";
 const at = (id) => document.getElementById(id);
 const book = new LiveBook({ ladder: at("ladder"), tape: at("tape"), state: at("book-state") });
 let token = sessionStorage.getItem(TOKEN_KEY) ?? "";
 let chosen = null;
 let timer = 0;
+let failures = 0;
+let answeredMs = Date.now();
 
 class RejectedError extends Error {}
 
@@ -56,7 +59,8 @@ function drawEngine(engine) {
   phase.hidden = false;
   phase.textContent = engine.phase;
   phase.className = `badge ${engine.phase === "ready" ? "open" : "shut"}`;
-  at("engine").replaceChildren(
+  patch(
+    at("engine"),
     ...NUMBERS.filter(([name]) => name in engine).map(([name, text, write]) =>
       el("div", { title: String(engine[name]) }, el("span", {}, text), el("b", { id: `engine-${name}` }, write(engine[name]))),
     ),
@@ -72,23 +76,33 @@ const TRANSITIONS = {
   resolved: [],
 };
 
-function transition(market, name, text, body) {
-  const isFinal = body !== undefined;
-  return el(
-    "button",
-    {
-      className: isFinal ? "danger" : "",
-      on: {
-        click: () => {
-          const path = `/markets/${encodeURIComponent(market.marketId)}/${name}`;
-          if (!isFinal || confirm(`Resolve ${market.marketId}: ${text}? All its orders are removed. This cannot be undone.`)) {
-            act("markets-result", `${market.marketId}: ${name} succeeded`, () => request("POST", path, body));
-          }
-        },
-      },
-    },
-    text,
-  );
+function transition(market, name, text) {
+  const path = `/markets/${encodeURIComponent(market.marketId)}/${name}`;
+  const click = () => act("markets-result", `${market.marketId}: ${name} succeeded`, () => request("POST", path));
+  return el("button", { on: { click } }, text);
+}
+
+// A button that asks before it does what cannot be undone.
+function ending(market, text, question, run) {
+  const click = () => {
+    if (confirm(`${question} All its orders are removed. This cannot be undone.`)) {
+      act("markets-result", `${market.marketId}: ${text} succeeded`, run);
+    }
+  };
+  return el("button", { className: "danger", on: { click } }, text);
+}
+
+function endings(market) {
+  if (market.mode === "resolved") return [];
+  const path = `/markets/${encodeURIComponent(market.marketId)}`;
+  const resolve = (text, outcome) =>
+    ending(market, text, `Resolve ${market.marketId}: ${text}?`, () => request("POST", `${path}/resolve`, { outcome }));
+  const remove = () => request("DELETE", path);
+  return [
+    resolve("YES won", "yes"),
+    resolve("NO won", "no"),
+    ...(market.settlement === "none" ? [ending(market, "Remove", `Remove ${market.marketId}?`, remove)] : []),
+  ];
 }
 
 function drawMarkets(markets) {
@@ -105,16 +119,13 @@ function drawMarkets(markets) {
       market.question,
       el("span", { className: `badge ${market.mode === "open" ? "open" : "shut"}` }, market.outcome ? `${market.mode}: ${market.outcome}` : market.mode),
       count(market.seq),
-      el(
-        "span",
-        {},
-        ...TRANSITIONS[market.mode].map(([name, text]) => transition(market, name, text)),
-        ...(market.mode === "resolved" ? [] : [transition(market, "resolve", "YES won", { outcome: "yes" }), transition(market, "resolve", "NO won", { outcome: "no" })]),
-      ),
+      el("span", {}, ...TRANSITIONS[market.mode].map(([name, text]) => transition(market, name, text))),
+      el("span", { className: "apart" }, ...endings(market)),
     ],
   }));
-  at("markets").replaceChildren(
-    rows.length ? table(["Market", "Question", "Mode", "Events", ""], rows, [3]) : el("p", { className: "faint" }, "No markets."),
+  patch(
+    at("markets"),
+    rows.length ? table(["Market", "Question", "Mode", "Events", "Change", "End"], rows, [3]) : el("p", { className: "faint" }, "No markets."),
   );
   if (!chosen && markets.length) choose(null, markets[0]);
 }
@@ -146,8 +157,9 @@ function drawKeys(keys) {
         : el("span", { className: "badge shut" }, "deactivated"),
     ],
   }));
-  at("keys").replaceChildren(
-    rows.length ? table(["Name", "Id", "Scopes", "Makers", "Created", "Last used", ""], rows, [3]) : el("p", { className: "faint" }, "No keys."),
+  patch(
+    at("keys"),
+    rows.length ? table(["Name", "Id", "Scopes", "Makers", "Created", "Last used", "End"], rows, [3]) : el("p", { className: "faint" }, "No keys."),
   );
 }
 
@@ -254,23 +266,33 @@ at("leave").addEventListener("click", () => {
 
 // ----- session -----------------------------------------------------------------------------
 
+async function load() {
+  const [engine, markets, keys, limits, chain] = await Promise.all(
+    ["/engine", "/markets", "/keys", "/limits", "/chain"].map((path) => request("GET", path)),
+  );
+  await showChain(chain);
+  drawEngine(engine);
+  drawMarkets(markets);
+  drawKeys(keys);
+  drawLimits(limits);
+}
+
+// Without an answer the numbers shown are old: they fade, and their age is shown.
 async function refresh() {
   clearTimeout(timer);
   try {
-    const [engine, markets, keys, limits, chain] = await Promise.all(
-      ["/engine", "/markets", "/keys", "/limits", "/chain"].map((path) => request("GET", path)),
-    );
-    await showChain(chain);
-    drawEngine(engine);
-    drawMarkets(markets);
-    drawKeys(keys);
-    drawLimits(limits);
+    await load();
+    failures = 0;
+    answeredMs = Date.now();
   } catch (error) {
+    failures += 1;
+    const age = Math.round((Date.now() - answeredMs) / 1000);
     at("phase").hidden = false;
     at("phase").className = "badge shut";
-    at("phase").textContent = error instanceof RejectedError ? error.message : "no response";
+    at("phase").textContent = error instanceof RejectedError ? error.message : `no response for ${age} s`;
   }
-  timer = setTimeout(refresh, EVERY_MS);
+  at("board").classList.toggle("stale", failures > 0);
+  timer = setTimeout(refresh, Math.min(EVERY_MS * 2 ** failures, EVERY_MAX_MS));
 }
 
 async function signIn() {

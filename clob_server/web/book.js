@@ -1,10 +1,15 @@
 // An order book of one market, updated by the WebSocket: a snapshot first, then events.
 
-import { count, el, send, table, tokens } from "./common.js";
+import { count, el, patch, send, table, tokens } from "./common.js";
 
 const TRADES_SHOWN = 50;
 const SETTLEMENTS_MAX = 500;
+const LEVELS_SHOWN = 12;
 const RECONNECT_MS = 1000;
+const RECONNECT_MAX_MS = 30000;
+// A quiet connection is asked for a sign of life; two missing ones make the book stale, six end it.
+const HEARTBEAT_MS = 5000;
+const CHECK_MS = 500;
 
 export class LiveBook {
   constructor({ ladder, tape, state }) {
@@ -17,6 +22,11 @@ export class LiveBook {
     this.settles = false;
     this.settlements = new Map();
     this.isDrawn = true;
+    this.seq = null;
+    this.attempts = 0;
+    this.heardMs = 0;
+    this.askedMs = 0;
+    setInterval(() => this.check(), CHECK_MS);
   }
 
   follow(market, token, settles) {
@@ -26,6 +36,8 @@ export class LiveBook {
       this.settles = settles;
       this.books.clear();
       this.trades = [];
+      this.seq = null;
+      this.attempts = 0;
       this.connect();
     }
     this.draw();
@@ -42,41 +54,90 @@ export class LiveBook {
   }
 
   connect() {
-    if (this.socket) this.socket.onclose = null;
+    if (this.socket) this.socket.onclose = this.socket.onmessage = null;
     this.socket?.close();
     const address = `${location.protocol === "https:" ? "wss" : "ws"}://${location.host}/ws`;
     const socket = (this.socket = new WebSocket(address));
+    this.heardMs = this.askedMs = Date.now();
     socket.onopen = () => {
       this.settlements.clear();
-      for (const channel of this.settles ? ["orderbook", "settlement"] : ["orderbook"]) {
-        socket.send(JSON.stringify({ type: "subscribe", channel, marketId: this.market }));
-      }
-      this.loadTrades(this.market);
+      const resume = this.seq === null ? {} : { resume: { seq: this.seq } };
+      this.subscribe("orderbook", resume);
+      if (this.settles) this.subscribe("settlement");
+      this.loadTrades(this.market).catch(() => {});
     };
-    socket.onmessage = (event) => this.onMessage(JSON.parse(event.data));
-    socket.onclose = () => {
-      this.place.state.textContent = "not connected";
-      this.place.state.className = "badge shut";
-      setTimeout(() => this.socket === socket && this.connect(), RECONNECT_MS);
+    socket.onmessage = (event) => {
+      this.heardMs = this.askedMs = Date.now();
+      this.attempts = 0;
+      this.onMessage(JSON.parse(event.data));
     };
+    socket.onclose = () => this.reconnect(socket);
+  }
+
+  subscribe(channel, more = {}) {
+    this.socket.send(JSON.stringify({ type: "subscribe", channel, marketId: this.market, extended: true, ...more }));
+  }
+
+  reconnect(socket) {
+    this.show("not connected", false);
+    const wait = Math.min(RECONNECT_MS * 2 ** this.attempts, RECONNECT_MAX_MS);
+    this.attempts += 1;
+    setTimeout(() => this.socket === socket && this.connect(), wait);
+  }
+
+  // Ask a quiet connection for a sign of life, and show how long it has been silent.
+  check() {
+    const now = Date.now();
+    const silent = now - this.heardMs;
+    if (this.socket === null || this.socket.readyState > WebSocket.OPEN) return;
+    if (silent >= 6 * HEARTBEAT_MS) {
+      this.socket.onclose = null;
+      this.reconnect(this.socket);
+      this.socket.close();
+    } else if (silent >= 2 * HEARTBEAT_MS) {
+      this.show(`stale: silent for ${Math.floor(silent / 1000)} s`, false);
+    }
+    if (now - this.askedMs >= HEARTBEAT_MS && this.socket.readyState === WebSocket.OPEN) {
+      this.askedMs = now;
+      this.socket.send(JSON.stringify({ type: "ping", extended: true }));
+    }
+  }
+
+  show(text, isLive) {
+    this.place.state.textContent = text;
+    this.place.state.className = `badge ${isLive ? "open" : "shut"}`;
+    this.place.ladder.classList.toggle("stale", !isLive);
   }
 
   onMessage(message) {
     const { type, tokenId, data, seq } = message;
-    if (type === "settlement") {
-      this.onSettlement(data);
-      return;
-    }
+    if (type === "settlement") this.onSettlement(data);
+    else if (type === "unsubscribed") this.end("market removed");
+    else if (type === "error") this.end(message.code);
+    else this.onBook(type, tokenId, data, seq, message);
+  }
+
+  // The market does not exist any more, or not yet.
+  end(text) {
+    this.books.clear();
+    this.seq = null;
+    this.show(text, false);
+    this.draw();
+  }
+
+  onBook(type, tokenId, data, seq, { channel, resumed }) {
+    if (type === "subscribed" && channel === "orderbook" && !resumed) this.books.clear();
     if (type === "orderbook") {
       this.books.set(tokenId, { bids: levels(data.bids), asks: levels(data.asks) });
     } else if (this.books.has(tokenId)) {
       const book = this.books.get(tokenId);
       if (type === "order_added") change(book, data.side, data.price, BigInt(data.size), 1);
       if (type === "order_removed") change(book, data.side, data.price, -BigInt(data.size), -1);
+      if (type === "order_reduced") change(book, data.side, data.price, -BigInt(data.reducedBy), 0);
       if (type === "trade") this.onTrade(book, data);
     }
-    this.place.state.textContent = `live, event ${count(seq)}`;
-    this.place.state.className = "badge open";
+    if (channel === "orderbook" && seq !== null && type !== "subscribed") this.seq = seq;
+    if (this.seq !== null) this.show(`live, event ${count(this.seq)}`, true);
     this.draw();
   }
 
@@ -99,9 +160,9 @@ export class LiveBook {
     this.isDrawn = false;
     requestAnimationFrame(() => {
       this.isDrawn = true;
-      this.place.ladder.replaceChildren(ladder(this.books.get(this.token)));
+      patch(this.place.ladder, ladder(this.books.get(this.token)));
       const shown = this.trades.filter((each) => each.tokenId === this.token);
-      this.place.tape.replaceChildren(tape(shown.map((each) => ({ ...each, ...this.settlements.get(each.id) }))));
+      patch(this.place.tape, tape(shown.map((each) => ({ ...each, ...this.settlements.get(each.id) }))));
     });
   }
 }
@@ -121,8 +182,12 @@ function change(book, side, price, size, orders) {
 
 function ladder(book) {
   if (!book) return el("p", { className: "faint" }, "No book yet.");
-  const asks = [...book.asks].sort(([a], [b]) => b - a);
-  const bids = [...book.bids].sort(([a], [b]) => b - a);
+  const allAsks = [...book.asks].sort(([a], [b]) => b - a);
+  const allBids = [...book.bids].sort(([a], [b]) => b - a);
+  const asks = allAsks.slice(-LEVELS_SHOWN);
+  const bids = allBids.slice(0, LEVELS_SHOWN);
+  const more = (number) =>
+    number > 0 ? [el("tr", { className: "more" }, el("td", { colSpan: 3 }, `${count(number)} more levels`))] : [];
   const most = [...asks, ...bids].reduce((max, [, { size }]) => (size > max ? size : max), 1n);
   const row = (side) => ([price, level]) => {
     const size = el("td", { className: "number" }, tokens(level.size));
@@ -142,7 +207,7 @@ function ladder(book) {
     "table",
     { className: "ladder" },
     el("thead", {}, el("tr", {}, el("th", {}, "Price"), el("th", { className: "number" }, "Tokens"), el("th", { className: "number" }, "Orders"))),
-    el("tbody", {}, ...asks.map(row("ask")), el("tr", { className: "spread" }, el("td", { colSpan: 3 }, best)), ...bids.map(row("bid"))),
+    el("tbody", {}, ...more(allAsks.length - asks.length), ...asks.map(row("ask")), el("tr", { className: "spread" }, el("td", { colSpan: 3 }, best)), ...bids.map(row("bid")), ...more(allBids.length - bids.length)),
   );
 }
 

@@ -1,6 +1,6 @@
 // The chain on the dashboard: its status, settlement, and the operations of the outbox.
 
-import { count, el, table, when } from "./common.js";
+import { count, el, patch, table, when } from "./common.js";
 
 const ETHER = 10n ** 18n;
 const at = (id) => document.getElementById(id);
@@ -32,7 +32,8 @@ export function drawChain(chain) {
   at("chain-state").textContent = chain.isOutOfGas ? "out of gas" : chain.state;
   at("chain-state").className = `badge ${chain.state === "ready" && !chain.isOutOfGas ? "open" : "shut"}`;
   at("chain-detail").textContent = chain.detail;
-  at("chain").replaceChildren(
+  patch(
+    at("chain"),
     ...NUMBERS.map(([name, text, write]) =>
       el("div", { title: String(chain[name] ?? "") }, el("span", {}, text), el("b", { id: `chain-${name}` }, write(chain))),
     ),
@@ -51,7 +52,8 @@ const SETTLEMENT = [
 // Unsettled trades, and the latest failures.
 export function drawSettlement(status) {
   at("settlement-detail").textContent = status.detail;
-  at("settlement").replaceChildren(
+  patch(
+    at("settlement"),
     ...SETTLEMENT.map(([name, text, write]) =>
       el("div", { title: String(status[name] ?? "") }, el("span", {}, text), el("b", { id: `settlement-${name}` }, write(status))),
     ),
@@ -59,7 +61,8 @@ export function drawSettlement(status) {
   const rows = status.failures.map((each) => ({
     cells: [when(each.traded), each.marketId, each.trades.map(count).join(" and "), each.reason],
   }));
-  at("settlement-failures").replaceChildren(
+  patch(
+    at("settlement-failures"),
     ...(rows.length ? [table(["Traded", "Market", "Event", "Reason"], rows)] : []),
   );
 }
@@ -83,7 +86,8 @@ export function drawOperations(operations, retry) {
       each.status === "stuck" ? el("button", { on: { click: () => retry(each) } }, "Retry") : "",
     ],
   }));
-  at("operations").replaceChildren(
+  patch(
+    at("operations"),
     rows.length
       ? table(["No.", "Kind", "Status", "For", "Transactions", "Changed", ""], rows, [0])
       : el("p", { className: "faint" }, "No operations."),

@@ -1,10 +1,12 @@
 // Elements, requests and number formats of both pages. Text is never inserted as HTML.
 
+const TIMEOUT_MS = 5000;
+
 export function el(tag, options = {}, ...children) {
   const element = document.createElement(tag);
   for (const [name, value] of Object.entries(options)) {
     if (name === "on") {
-      for (const [event, listener] of Object.entries(value)) element.addEventListener(event, listener);
+      for (const [event, listener] of Object.entries(value)) element[`on${event}`] = listener;
     } else if (name in element && name !== "list" && name !== "form") {
       element[name] = value;
     } else {
@@ -15,12 +17,38 @@ export function el(tag, options = {}, ...children) {
   return element;
 }
 
+// Give an element new children, keeping those that are alike: focus and selection survive.
+export function patch(place, ...fresh) {
+  fresh.forEach((node, index) => {
+    const known = node.id && [...place.children].find((each) => each.id === node.id);
+    if (known && known !== place.childNodes[index]) place.insertBefore(known, place.childNodes[index]);
+    const old = place.childNodes[index];
+    if (!old) place.append(node);
+    else if (old.nodeName !== node.nodeName || (old.id ?? "") !== (node.id ?? "")) old.replaceWith(node);
+    else update(old, node);
+  });
+  while (place.childNodes.length > fresh.length) place.lastChild.remove();
+}
+
+function update(old, node) {
+  if (node.nodeType === Node.TEXT_NODE) {
+    if (old.data !== node.data) old.data = node.data;
+    return;
+  }
+  // The policy of the page forbids style attributes, but not the style of an element.
+  if (old.style.cssText !== node.style.cssText) old.style.cssText = node.style.cssText;
+  for (const { name } of [...old.attributes]) if (name !== "style" && !node.hasAttribute(name)) old.removeAttribute(name);
+  for (const { name, value } of node.attributes) if (name !== "style" && old.getAttribute(name) !== value) old.setAttribute(name, value);
+  old.onclick = node.onclick;
+  patch(old, ...[...node.childNodes]);
+}
+
 export function table(heads, rows, numbers = []) {
   const cell = (tag, index, content) =>
     el(tag, { className: numbers.includes(index) ? "number" : "" }, content);
   return el(
     "div",
-    { className: "wide" },
+    { className: "wide", tabIndex: 0 },
     el(
       "table",
       {},
@@ -47,7 +75,7 @@ export function prose(text) {
 }
 
 export async function send(method, path, { body, headers = {} } = {}) {
-  const options = { method, headers: { ...headers }, cache: "no-store" };
+  const options = { method, headers: { ...headers }, cache: "no-store", signal: AbortSignal.timeout(TIMEOUT_MS) };
   if (body !== undefined) {
     options.headers["Content-Type"] = "application/json";
     options.body = typeof body === "string" ? body : JSON.stringify(body);

@@ -1,0 +1,202 @@
+"""The pages show a frozen server, keep the focus, fit a phone, and have no barriers (axe-core)."""
+
+import os
+import shutil
+import signal
+
+import pytest
+
+from clob.replay.report import write_report
+from tests.clients.conftest import FOLDER
+from tests.replay.report.runs import run, several
+from tests.server.live import live_server, started
+from tests.server.meta.operators import token_of
+
+sync_api = pytest.importorskip("playwright.sync_api")
+CHROMIUM = os.environ.get("CLOB_CHROMIUM") or shutil.which("chromium")
+BUILT_DOCS = FOLDER.parents[2] / "build" / "docs"
+DOCS = ("index.html", "start.html", "reference/http.html", "concepts/orders-over-http.html")
+AXE = FOLDER / "node_modules" / "axe-core" / "axe.min.js"
+pytestmark = [
+    pytest.mark.long,
+    pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed"),
+]
+OPTIONS = ("--no-sandbox", "--disable-gpu", "--disable-background-networking")
+MAKER = "0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266"
+WAIT_MS = 60_000
+PHONE = {"width": 390, "height": 844}
+
+
+@pytest.fixture(scope="module")
+def browser():
+    with sync_api.sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=OPTIONS)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture(scope="module")
+def live(tmp_path_factory):
+    with live_server(tmp_path_factory.mktemp("screens") / "data", rate_limits=False) as live:
+        quote(live)
+        yield live
+
+
+def quote(live, levels=30):
+    """Rest orders at many prices of one market."""
+    for price in range(1, levels + 1):
+        place(live, price)
+
+
+def place(live, price, side=0):
+    body = {"maker": MAKER, "marketId": "rain", "tokenId": "1", "side": side, "price": price}
+    reply = live.http.post("/api/orders/gasless", json={**body, "size": f"{price}{'0' * 18}"})
+    assert reply.status_code == 200
+
+
+def dashboard(browser, live, **context):
+    """Return the dashboard of an operator in a context of its own."""
+    page = browser.new_context(base_url=live.url, **context).new_page()
+    page.set_default_timeout(WAIT_MS)
+    page.on("dialog", lambda dialog: dialog.accept())
+    page.goto("/admin")
+    page.fill("#token", token_of(live))
+    page.click("text=Sign in")
+    page.wait_for_selector("#market-rain")
+    return page
+
+
+def shows(page, selector, text):
+    sync_api.expect(page.locator(selector)).to_contain_text(text, timeout=WAIT_MS)
+
+
+def test_frozen_server_is_shown_and_the_page_recovers(browser, tmp_path):
+    live = started(tmp_path / "data")
+    try:
+        quote(live, 3)
+        page = dashboard(browser, live)
+        shows(page, "#book-state", "live")
+        os.kill(live.process.pid, signal.SIGSTOP)
+        shows(page, "#book-state", "stale: silent for")  # two heartbeats are missing
+        shows(page, "#phase", "no response for")
+        assert "stale" in page.locator("#board").get_attribute("class")
+        os.kill(live.process.pid, signal.SIGCONT)
+        shows(page, "#book-state", "live")
+        shows(page, "#phase", "ready")
+        page.wait_for_selector("#board:not(.stale)")
+        place(live, 4)
+        sync_api.expect(page.locator("#ladder .bid")).to_have_count(4)
+        live.kill()
+        shows(page, "#book-state", "not connected")
+        live.http.close()
+        live.process.stdout.close()
+        port = live.url.rpartition(":")[2]
+        live = started(tmp_path / "data", port=port)
+        shows(page, "#book-state", "live")
+        place(live, 5)
+        sync_api.expect(page.locator("#ladder .bid")).to_have_count(5)
+        page.context.close()
+    finally:
+        live.http.close()
+        live.kill()
+        live.process.stdout.close()
+
+
+def test_focus_and_rows_survive_an_update(browser, live):
+    page = dashboard(browser, live)
+    row = page.locator("#market-rain")
+    halt = row.locator("button", has_text="Halt")
+    halt.focus()
+    row.evaluate("row => { row.dataset.kept = 'yes'; }")
+    events = row.locator("td").nth(3)
+    before = events.inner_text()
+    place(live, 31)
+    sync_api.expect(events).not_to_have_text(before)
+    assert halt.evaluate("button => document.activeElement === button")
+    page.context.close()
+
+
+def test_ladder_shows_the_levels_around_the_spread(browser, live):
+    page = dashboard(browser, live)
+    bids = page.locator("#ladder .bid")
+    sync_api.expect(bids).to_have_count(12)
+    best = max(
+        int(each["price"]) for each in live.http.get("/api/markets/rain/orderbook").json()["bids"]
+    )
+    sync_api.expect(bids.first).to_contain_text(f"{best}¢")
+    shows(page, "#ladder .more", "more levels")
+    page.context.close()
+
+
+def test_market_is_removed_by_its_button(browser, live):
+    body = {"maker": MAKER, "marketId": "squat", "tokenId": "9", "side": 0, "price": 50}
+    live.http.post("/api/orders/gasless", json={**body, "size": "1" + "0" * 18})
+    page = dashboard(browser, live)
+    page.locator("#market-squat button", has_text="Remove").click()
+    sync_api.expect(page.locator("#market-squat")).to_have_count(0)
+    assert live.http.get("/api/markets/squat").status_code == 404
+    page.context.close()
+
+
+@pytest.mark.parametrize("path", ["/admin", "/docs"])
+def test_page_fits_a_phone(browser, live, path):
+    page = dashboard(browser, live, viewport=PHONE)
+    if path == "/docs":
+        page.goto(path)
+        page.wait_for_selector("#codes")
+    assert page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]
+    page.context.close()
+
+
+# ----- axe-core --------------------------------------------------------------------------------
+
+
+def findings(page):
+    """Return the serious and critical findings of axe-core on a page."""
+    page.evaluate(AXE.read_text())
+    found = page.evaluate("axe.run()")["violations"]
+    return [
+        (each["id"], [node["html"][:200] for node in each["nodes"]][:3])
+        for each in found
+        if each["impact"] in ("serious", "critical")
+    ]
+
+
+needs_axe = pytest.mark.skipif(
+    not AXE.is_file(), reason="not here: axe-core is not installed, see `make clients`"
+)
+schemes = pytest.mark.parametrize("scheme", ["light", "dark"])
+
+
+@needs_axe
+@schemes
+def test_pages_have_no_serious_barriers(browser, live, scheme):
+    page = dashboard(browser, live, color_scheme=scheme)
+    shows(page, "#book-state", "live")
+    assert findings(page) == []
+    page.goto("/docs")
+    page.wait_for_selector("#codes")
+    assert findings(page) == []
+    page.context.close()
+
+
+@needs_axe
+@schemes
+def test_report_has_no_serious_barriers(browser, tmp_path, scheme):
+    report = tmp_path / "report.html"
+    write_report(run(several(), collateral=300 * 10**18, outcome={0: 100}), report)
+    page = browser.new_context(color_scheme=scheme).new_page()
+    page.goto(report.as_uri())
+    assert findings(page) == []
+    page.context.close()
+
+
+@needs_axe
+@schemes
+@pytest.mark.skipif(not BUILT_DOCS.is_dir(), reason="not here: run `make docs` first")
+def test_documentation_has_no_serious_barriers(browser, scheme):
+    page = browser.new_context(color_scheme=scheme).new_page()
+    for name in DOCS:
+        page.goto((BUILT_DOCS / name).as_uri())
+        assert findings(page) == [], name
+    page.context.close()
