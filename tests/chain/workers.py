@@ -77,6 +77,8 @@ class Worker:
     def _listen(self):
         """Read its messages until it exits."""
         for line in self.process.stdout:
+            if not line.strip():
+                continue  # a heartbeat
             with self._changed:
                 self.messages.append(decode_worker_message(line))
                 self._changed.notify_all()
