@@ -64,9 +64,10 @@ class SignedCancel(Signed, frozen=True, kw_only=True, gc=False):
             TimestampOutOfWindowError: the timestamp is outside the window.
         """
         if abs(now_ms - self.timestamp_ms) > window_ms:
+            in_seconds = abs(now_ms - self.timestamp_ms * 1000) <= window_ms
             raise at("timestamp", TimestampOutOfWindowError(
                 f"timestamp must be within {window_ms} ms of {now_ms}; "
-                f"got {show(self.timestamp_ms)}"
+                f"got {show(self.timestamp_ms)}{', which is in seconds' if in_seconds else ''}"
             ))  # fmt: skip
         return Cancel(market=market, order_id=self.order_id, maker=self.maker, now_ms=now_ms)
 

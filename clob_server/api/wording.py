@@ -107,7 +107,7 @@ _MICRO_MIN: Final = 10**6
 
 def in_json_terms(text: str, code: str) -> str:
     """Return the message of an error with this code in the words of an HTTP client."""
-    text = _PARTS.sub(_translated, text)
+    text = _PARTS.sub(_translated, text).replace("2**", "2^")
     hint = _HINTS.get(code)
     number = None if hint is None else _GOT.search(text)
     return text if hint is None or number is None else text + hint(number[1])

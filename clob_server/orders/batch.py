@@ -43,7 +43,7 @@ class OrderBatches:
         check_names(body, BATCH)
         items = body.get("orders")
         if type(items) is not list or not items:
-            raise wrong("orders", "must be a list with at least one order", items)
+            raise wrong("orders", "must be an array with at least one order", items)
         most = self.sequencer.state.matcher.limits.batch_max
         if len(items) > most:
             raise ApiError("BATCH_TOO_LARGE", f"a batch may hold {most} orders; got {len(items)}")

@@ -318,9 +318,10 @@ class OrderPlacement:
             if market in self.state.settles:
                 raise self.permissions.with_call(signed, rejection) from None
             raise
-        except InvalidSignatureError:
+        except InvalidSignatureError as rejection:
             if signed.signature == NO_SIGNATURE:
                 raise fault("signature", PLACEHOLDER, "INVALID_SIGNATURE") from None
+            rejection.args = (f"{rejection}; POST /api/orders/validate explains a wrong signature",)
             raise
 
     # ----- replies -----------------------------------------------------------------------------

@@ -1,6 +1,7 @@
 """Makers that sign requests, market ids and a client, for tests over HTTP."""
 
 import itertools
+import re
 import time
 
 import jwt
@@ -166,6 +167,18 @@ def check_problem(body, code, path=None):
     assert all(error.keys() == {"path", "message"} for error in body["errors"])
     if path is not None:
         assert [error["path"] for error in body["errors"]] == [path]
+
+
+PYTHON = re.compile(
+    r"\b(?:None|True|False|float|int|str|dict|tuple|Struct|object at|msgspec|[A-Z][a-z]+Error)\b"
+    r"|(?<!\w)'[^']*'|\b(?!personal_sign\b)[a-z]+_[a-z_]+\b|\*\*|<"
+)
+"""Words and quotes of Python."""
+
+
+def words_of_python(text):
+    """Return the words of Python in a message, except in the values that it quotes."""
+    return PYTHON.findall(re.sub(r'"(?:[^"\\]|\\.)*("|$)', "", text))
 
 
 def hash_of(body):
