@@ -182,9 +182,9 @@ def test_exchange_is_not_deployed_at_another_address(exchange_chain, tmp_path):
 
 
 @pytest.mark.parametrize(("settings", "result"), [
-    ({"domain_name": "other"}, "the domain of the exchange at {} is 'clob' version '1', chain 31337"
-     ", contract {}; expected 'other' version '1', chain 31337, contract {}"),
-    ({"domain_version": "2"}, "the domain of the exchange at {} is 'clob' version '1'"),
+    ({"domain_name": "other"}, 'the domain of the exchange at {} is "clob" version "1", chain 31337'
+     ', contract {}; expected "other" version "1", chain 31337, contract {}'),
+    ({"domain_version": "2"}, 'the domain of the exchange at {} is "clob" version "1"'),
     ({"exchange": DEVELOPMENT.collateral}, f"the contract at {DEVELOPMENT.collateral} is not an"),
     ({"exchange": DEVELOPMENT.conditional_tokens}, "is not an exchange contract"),
 ])  # fmt: skip
