@@ -24,7 +24,9 @@ def section_of(name):
 
 
 @pytest.mark.parametrize(
-    ("section", "mistake", "request_text", "ask"), EACH, ids=lambda each: str(each)[:40]
+    ("section", "mistake", "request_text", "ask"),
+    EACH,
+    ids=lambda each: None if callable(each) else str(each)[:40],
 )
 def test_answer_to_a_mistake_is_that_of_the_page(world, section, mistake, request_text, ask):
     answer = answer_of(ask(world))
