@@ -135,9 +135,10 @@ def test_revoked_approval_fails_only_the_makers_own_trade(server):
     assert status["failures"][0]["reason"] == reason
     assert balances_of(server, bob) == (5 * UNIT - UNIT // 2, 6 * UNIT, 5 * UNIT)
     assert balances_of(server, eve) == (5 * UNIT, 5 * UNIT, 5 * UNIT)
-    rejected = server.place(eve, SELL, 50).json()
-    assert rejected["code"] == "INSUFFICIENT_BALANCE"
-    assert " has 0 wei " in rejected["detail"]
+    rejected = server.place(eve, SELL, 50)
+    assert (rejected.status_code, rejected.json()["code"]) == (409, "MAKER_COOLING_DOWN")
+    assert 1 <= int(rejected.headers["retry-after"]) <= 60
+    server.placed(bob, BUY, 10)  # no fault of the counterparty
 
 
 def test_orders_need_funds_on_the_chain(server):

@@ -36,7 +36,10 @@ ROUNDS = 12
 ORDERS = 6
 HOUR_S = 3_600
 FEES = {"restingFeeRateBps": 10, "incomingFeeRateBps": 25}
-REJECTIONS = {"INSUFFICIENT_BALANCE", "NONCE_TOO_LOW", "GASLESS_NOT_ALLOWED"}
+REJECTIONS = {
+    "INSUFFICIENT_BALANCE", "NONCE_TOO_LOW", "GASLESS_NOT_ALLOWED", "MAKER_COOLING_DOWN"
+}  # fmt: skip
+COOL_S = 0.1
 WORKER = "clob_server.chain.worker"
 
 
@@ -228,7 +231,9 @@ def test_hostile_maker_gains_nothing_and_balances_add_up(tmp_path, kind, seed):
         node = stack.enter_context(running(start_node(kind, tmp_path / "devchain")))
         proxy = stack.enter_context(proxy_to(node))
         settings = {**SETTINGS, "chain": proxy.url, "chain_bump_after_s": 1}
-        live = stack.enter_context(live_server(tmp_path / "data", **settings))
+        live = stack.enter_context(
+            live_server(tmp_path / "data", maker_cool_down_s=COOL_S, **settings)
+        )
         server = SettlingServer(live, node.url).set_up(complementary=True, **FEES)
         server.proxy = proxy
         day = Day(server, seed)
