@@ -231,6 +231,7 @@ class Service(Server):
         self.conditions: MarketConditions = MarketConditions(context)
         self.settlement: SettlementCoordinator = SettlementCoordinator(context, self.conditions)
         self.chain.on_update = self.settlement.inbox.receive
+        self.placement.holding = self.settlement.inbox.holding
 
     def drain(self) -> None:
         """Accept no new orders; finish the accepted ones."""

@@ -135,7 +135,8 @@ def _rule_of(kind: inspect.Type) -> str:
         case inspect.BoolType():
             return "true or false"
         case inspect.LiteralType():
-            return f"one of {', '.join(map(str, kind.values))}"
+            words = [each if isinstance(each, str) else received(each) for each in kind.values]
+            return words[0] if len(words) == 1 else f"one of {', '.join(words)}"
         case inspect.ListType() | inspect.VarTupleType():
             return f"an array{_range(kind.min_length, kind.max_length, 'items')}"
         case inspect.StructType():

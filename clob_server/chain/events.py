@@ -78,6 +78,10 @@ class WalletHolding(Struct, frozen=True, kw_only=True):
     """Address of the collateral, or an outcome token in decimal digits."""
     amount: str
     """The lower of balance and approval, in wei."""
+    balance: str | None = None
+    """Balance of collateral, in wei; None for a token."""
+    approved: str | None = None
+    """Approved collateral, in wei; None for a token."""
 
 
 class Permission(Struct, frozen=True, kw_only=True):

@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any, Final, TypeAlias
 
 from clob import Batch, Cancel, ClobError, Event, OrderAdded, Rejected, RejectedError, Submit, Trade
+from clob.errors import InsufficientBalanceError
 from clob.signing import SignedOrder, verify_batch
 from clob.signing.fields import received
 from clob_server.api.faults import check_names, wrong
@@ -153,7 +154,7 @@ class OrderBatches:
             assert type(submit) is Submit
             order_id = submit.order.id
             if index in rejected:
-                created.append(ApiError(rejected[index].code, rejected[index].message))
+                created.append(self._rejection(submit, rejected[index]))
             else:
                 created.append(
                     CreatedBody(
@@ -165,6 +166,13 @@ class OrderBatches:
                     )
                 )
         return created
+
+    def _rejection(self, submit: Submit, rejected: Rejected) -> ClobError:
+        """Return the rejection of an order by the matcher."""
+        if rejected.code != InsufficientBalanceError.code:
+            return ApiError(rejected.code, rejected.message)
+        rejection = InsufficientBalanceError(rejected.message)
+        return self.placement.explained(submit.order, submit.market, rejection)
 
     # ----- cancelling --------------------------------------------------------------------------
 

@@ -7,12 +7,21 @@ its events reported them.
 from collections.abc import Callable
 from typing import Final
 
-from clob import Order, Side
-from clob.errors import NonceTooLowError
+from clob import Market, Order, RejectedError, Side
+from clob.errors import InsufficientBalanceError, NonceTooLowError
 from clob.signing import Domain, SignedOrder, SignerNotAuthorisedError
+from clob.units import collateral_of
 from clob_server.api.problems import ApiError
+from clob_server.chain.events import WalletHolding
 from clob_server.core.clock import wall_clock_ms
 from clob_server.core.state import ServerState
+
+
+def balance_of(holding: WalletHolding | None) -> tuple[int, int]:
+    """Return balance and approval of collateral, 0 where the chain reported none."""
+    if holding is None:
+        return 0, 0
+    return int(holding.balance or holding.amount), int(holding.approved or holding.amount)
 
 
 class Permissions:
@@ -114,6 +123,39 @@ class Permissions:
         if order.side is Side.SELL and not allows("payee", maker, wallet):
             call = self._call(maker, f"setPayee({wallet}, true)")
             raise ApiError("WALLET_NOT_ALLOWED", f"for {wallet} to be paid, {call}")
+
+    def with_remedy(
+        self, order: Order, market: Market, rejection: RejectedError, holding: WalletHolding | None
+    ) -> RejectedError:
+        """Return the rejection of an order that its wallet cannot cover, with the calls to make.
+
+        Args:
+            order: the order.
+            market: its market, whose trades settle on a chain.
+            rejection: the rejection by the matcher, with the amounts.
+            holding: the last report of the account by the chain; None without one.
+        """
+        buys = order.side is Side.BUY
+        wallet = (order.smart_wallet or order.maker) if buys else order.maker
+        needed = collateral_of(order.size, order.price) if buys else order.size
+        exchange, advice = self._domain.verifying_contract, list[str]()
+        if not buys:
+            if holding is None or holding.amount == "0":
+                call = f"setApprovalForAll({exchange}, true) at the conditional tokens contract"
+                advice.append(f"unless it has, {wallet} must call {call}")
+            advice.append("POST /api/gasless/split makes tokens from collateral")
+        else:
+            balance, approved = balance_of(holding)
+            state = "has no approval and no balance that the chain reported"
+            if holding is not None:
+                state = f"has a balance of {balance} wei and approved {approved} wei"
+            advice.append(f"on the chain {wallet} {state}")
+            if approved < needed:
+                call = f"approve({exchange}, {needed}) or more at {market.collateral}"
+                advice.append(f"it must call {call}")
+            if holding is not None and balance < needed:
+                advice.append("it needs more collateral, for example from POST /api/gasless/faucet")
+        return InsufficientBalanceError("; ".join((str(rejection), *advice)))
 
     def _call(self, address: str, call: str) -> str:
         """Return the sentence that an address must make a call to the exchange contract."""

@@ -41,6 +41,7 @@ from clob_server.api.options import (
 from clob_server.api.request import ApiRequest, Reply, reply
 from clob_server.api.schemas import NO_SIGNATURE, CreatedBody, TradeSummary
 from clob_server.auth.guard import Guard
+from clob_server.chain.events import WalletHolding
 from clob_server.core.commands import SignatureRecord
 from clob_server.core.ids import Ids
 from clob_server.core.lifecycle import Lifecycle, Phase
@@ -131,6 +132,8 @@ class OrderPlacement:
     permissions: Permissions
     operator: Callable[[], str | None]
     """Returns the operator of the chain; None while it is unknown."""
+    holding: Callable[[str, str], WalletHolding | None] = lambda wallet, asset: None
+    """Returns the last report of an account by the chain."""
     _is_strict: bool = field(init=False)
 
     def __post_init__(self) -> None:
@@ -338,7 +341,7 @@ class OrderPlacement:
                 accepted = self.accepted_as(parsed)
                 if accepted is not None:
                     return self._reply_again(accepted)
-            raise events
+            raise self.explained(parsed.order, parsed.options.market, events)
         assert type(command) is Submit
         trades: list[TradeSummary] = []
         status = OrderStatus.OPEN
@@ -365,6 +368,16 @@ class OrderPlacement:
             status=status,
         )
         return Reply(_encode(body))
+
+    def explained(self, order: Order, name: str, rejection: RejectedError) -> RejectedError:
+        """Return a rejection by the matcher, with the remedy if funds of the chain are missing."""
+        market = self.state.markets.get(name)
+        if market is None or not market.settles or rejection.code != "INSUFFICIENT_BALANCE":
+            return rejection
+        buys = order.side is Side.BUY
+        wallet = (order.smart_wallet or order.maker) if buys else order.maker
+        holding = self.holding(wallet, market.collateral if buys else order.token)
+        return self.permissions.with_remedy(order, market, rejection, holding)
 
     async def _reply_again(self, order_ref: str) -> Reply:
         """Return the first reply to an order that was accepted before."""

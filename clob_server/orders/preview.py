@@ -12,6 +12,7 @@ from typing import Any
 from msgspec import structs
 
 from clob import ClobError, Side, Trade
+from clob.errors import InsufficientBalanceError
 from clob.signing import InvalidSignatureError, SignerNotAuthorisedError, explain
 from clob_server.api.problems import content_of
 from clob_server.api.request import ApiRequest
@@ -141,5 +142,9 @@ class OrderPreview:
         if parsed.opens_market:  # its book would be empty
             self.open_market(submit, self.placement.opener(call), {}, submit.now_ms)
             return []
-        trades = state.matcher.simulate(submit, check_balance=check_balance)
+        try:
+            trades = state.matcher.simulate(submit, check_balance=check_balance)
+        except InsufficientBalanceError as rejection:
+            explained = self.placement.explained(submit.order, submit.market, rejection)
+            raise explained from None
         return [trade for trade in trades if is_own(trade)]

@@ -5,7 +5,7 @@ import logging
 from contextlib import suppress
 from typing import Final
 
-from clob_server.chain.events import ChainUpdate, SettlementResult
+from clob_server.chain.events import ChainUpdate, SettlementResult, WalletHolding
 from clob_server.core.sequencer import Build, SequencerStoppedError
 from clob_server.core.settlement_ledger import EndedTrade, HeldTrade
 from clob_server.settlement.operations import ChainContext, ChainPart, cancel
@@ -42,11 +42,16 @@ class ChainInbox(ChainPart):
         """Number of accounts that differed from the chain in the last full comparison."""
         self._comparing: asyncio.Task[None] | None = None
         self._reported: dict[Account, int] = {}
+        self._holdings: dict[Account, WalletHolding] = {}
         self._fates: dict[int, tuple[bool, int]] = {}
         self._known_after: int | None = None
         self._parts: list[ChainUpdate] = []
         self._queue: asyncio.Queue[ChainUpdate | None] | None = None
         self._task: asyncio.Task[None] | None = None
+
+    def holding(self, wallet: str, asset: str) -> WalletHolding | None:
+        """Return the last report of an account; None if the chain reported nothing of it."""
+        return self._holdings.get((wallet, asset))
 
     def start(self) -> None:
         """Start to accept updates."""
@@ -101,7 +106,9 @@ class ChainInbox(ChainPart):
             await self._submit(build)
         if update.whole:
             self._reported.clear()
+            self._holdings.clear()
         self._reported.update(holdings_of(update))
+        self._holdings.update({(each.wallet, each.asset): each for each in update.holdings})
         self._record_fates(update)
         self.is_synced = self.is_synced or update.whole
         self.is_applying = False

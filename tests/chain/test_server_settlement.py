@@ -145,7 +145,9 @@ def test_orders_need_funds_on_the_chain(server):
     ada = server.trader(1, tokens=False)
     server.placed(ada, BUY, 60)
     rejected = server.place(ada, BUY, 60).json()
-    figures = [int(digits) for digits in re.findall(r"\b\d{3,}\b", rejected["detail"])]
+    amounts, _, advice = rejected["detail"].partition("; on the chain")
+    assert f"{ada.address} has a balance of {UNIT} wei and approved" in advice
+    figures = [int(digits) for digits in re.findall(r"\b\d{3,}\b", amounts)]
     assert figures == [UNIT * part // 100 for part in (40, 60, 60, 100)]
     ada.send_collateral(server.source.address, UNIT // 2)
     orders = {"maker": ada.address}

@@ -116,8 +116,16 @@ class BalanceReader:
         owners, place = sorted(wallets), self._addresses.collateral
         values = await self.call([Read(place, BALANCE, (owner,)) for owner in owners])
         for owner, balance in zip(owners, values, strict=True):
-            amount = min(balance, self.approvals.collateral[owner])
-            self.holdings.append(WalletHolding(wallet=owner, asset=place, amount=str(amount)))
+            approved = self.approvals.collateral[owner]
+            self.holdings.append(
+                WalletHolding(
+                    wallet=owner,
+                    asset=place,
+                    amount=str(min(balance, approved)),
+                    balance=str(balance),
+                    approved=str(approved),
+                )
+            )
 
     async def _tokens(self, pairs: Sequence[tuple[str, int]]) -> None:
         """Read the available amounts of tokens."""

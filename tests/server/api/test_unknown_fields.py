@@ -187,7 +187,7 @@ MESSAGES = {
         "tokenId is for the channel orderbook, not for user"
     ),
     '{"type": "subscribe", "channel": "orderbook", "marketId": "m", "resume": {"sequence": 1}}': (
-        'unknown field "resume.sequence"; expected seq'
+        'unknown field "resume.sequence"; expected'
     ),
     '{"type": "subscribe", "channel": "user"}': (
         "maker is missing; it is required for the channel user"

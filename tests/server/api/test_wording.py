@@ -54,7 +54,7 @@ def value_of(name, schema):
         "makerAmount": str(ONE // 2), "takerAmount": str(ONE), "amount": str(ONE),
         "conditionId": "0x" + "5c" * 32, "signature": "0x" + "11" * 65, "nonce": 1,
         "allowed": True, "name": "a", "scopes": ["read"], "outcome": "yes",
-        "orders": [{}],
+        "orders": [{}], "accept": True,
     }  # fmt: skip
     return values[name]
 

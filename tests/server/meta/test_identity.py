@@ -181,7 +181,9 @@ def test_deleted_and_public_secrets_are_rejected_with_the_remedy(tmp_path):
     folder = tmp_path / "data"
     order = {"maker": OTHER_CONTRACT, "marketId": "m", "tokenId": "1", "side": 0, "price": 50}
     with live_server(folder) as live:
-        answer = live.http.post("/api/orders/gasless", json={**order, "size": "100"})
+        answer = live.http.post(
+            "/api/orders/gasless", json={**order, "size": "100000000000000000000"}
+        )
         assert answer.status_code == 200
         assert live.stop() == 0
     for name in (IDS, TOKENS):

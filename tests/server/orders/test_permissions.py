@@ -8,6 +8,7 @@ from clob.errors import InsufficientBalanceError, PriceOutOfRangeError, UnknownM
 from clob.signing import SignerNotAuthorisedError, TakerNotSupportedError
 from clob_server.api.problems import ApiError
 from clob_server.chain.eth.accounts import OPERATOR
+from clob_server.chain.events import WalletHolding
 from clob_server.core.commands import FollowChain, SetDelegate
 from clob_server.orders.auto_open import AutoOpening
 from clob_server.orders.preview import OrderPreview
@@ -196,3 +197,49 @@ def test_order_read_before_its_market_opened_is_rejected(beside):
     assert late.opens_market
     with pytest.raises(UnknownMarketError, match="has just opened"):
         AutoOpening(beside.exchange, 10, 10)(late.new().submit, b"", {}, beside.now_ms)
+
+
+USD = "the collateral"
+
+
+def remedy(beside, side, holding):
+    """Return the text of the rejection of a big order, given the last report of its account."""
+    amounts_ = amounts(side, 4_000 * ONE, 8_000 * ONE)
+    body = {"marketId": "rain", **beside.signed(ALICE, side, *amounts_)}
+    beside.placement.holding = lambda wallet, asset: holding
+    with pytest.raises(InsufficientBalanceError) as caught:
+        preview(beside).simulate(CALL, body)
+    return str(caught.value)
+
+
+def report(balance, approved):
+    """Return the report of an account of collateral."""
+    return WalletHolding(
+        wallet=ALICE, asset=USD, amount=str(min(balance, approved)),
+        balance=str(balance), approved=str(approved),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(("holding", "says", "calls"), [
+    (None, "has no approval and no balance", ("approve",)),
+    (report(9_000 * ONE, 0), f"a balance of {9_000 * ONE} wei and approved 0 wei", ("approve",)),
+    (report(9_000 * ONE, ONE), f"and approved {ONE} wei", ("approve",)),
+    (report(ONE, 2**200), f"a balance of {ONE} wei", ("faucet",)),
+    (report(ONE, ONE), f"a balance of {ONE} wei and approved {ONE} wei", ("approve", "faucet")),
+    (report(9_000 * ONE, 9_000 * ONE), f"and approved {9_000 * ONE} wei", ()),
+])  # fmt: skip
+def test_missing_collateral_tells_balance_and_approval_apart(beside, holding, says, calls):
+    text = remedy(beside, BUY, holding)
+    assert says in text
+    assert (f"approve({EXCHANGE}, {4_000 * ONE})" in text) is ("approve" in calls)
+    assert ("POST /api/gasless/faucet" in text) is ("faucet" in calls)
+
+
+@pytest.mark.parametrize("amount", [None, 0, ONE])
+def test_missing_tokens_name_the_approval_and_the_split(beside, amount):
+    holding = None
+    if amount is not None:
+        holding = WalletHolding(wallet=ALICE, asset="11", amount=str(amount))
+    text = remedy(beside, SELL, holding)
+    assert (f"setApprovalForAll({EXCHANGE}, true)" in text) is (not amount)
+    assert "POST /api/gasless/split" in text
