@@ -23,6 +23,7 @@ export class LiveBook {
     this.settlements = new Map();
     this.isDrawn = true;
     this.seq = null;
+    this.epoch = 0;
     this.attempts = 0;
     this.heardMs = 0;
     this.askedMs = 0;
@@ -61,7 +62,7 @@ export class LiveBook {
     this.heardMs = this.askedMs = Date.now();
     socket.onopen = () => {
       this.settlements.clear();
-      const resume = this.seq === null ? {} : { resume: { seq: this.seq } };
+      const resume = this.seq === null ? {} : { resume: { seq: this.seq, epoch: this.epoch } };
       this.subscribe("orderbook", resume);
       if (this.settles) this.subscribe("settlement");
       this.loadTrades(this.market).catch(() => {});
@@ -125,8 +126,11 @@ export class LiveBook {
     this.draw();
   }
 
-  onBook(type, tokenId, data, seq, { channel, resumed }) {
-    if (type === "subscribed" && channel === "orderbook" && !resumed) this.books.clear();
+  onBook(type, tokenId, data, seq, { channel, resumed, epoch }) {
+    if (type === "subscribed" && channel === "orderbook") {
+      this.epoch = epoch;
+      if (!resumed) this.books.clear();
+    }
     if (type === "orderbook") {
       this.books.set(tokenId, { bids: levels(data.bids), asks: levels(data.asks) });
     } else if (this.books.has(tokenId)) {
