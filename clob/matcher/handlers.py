@@ -8,7 +8,15 @@ import msgspec
 from clob import commands
 from clob.events import Event, OrderRemoved, RemovalReason
 from clob.market import Mode
-from clob.matcher import amend, batch, complementary, order_index, rejections, settlement
+from clob.matcher import (
+    amend,
+    batch,
+    complementary,
+    fund_rejections,
+    order_index,
+    rejections,
+    settlement,
+)
 from clob.matcher.engine import Engine
 
 
@@ -93,10 +101,10 @@ HANDLERS: Final[dict[type, Handler]] = {
     commands.SetMode: Handler(rejections.check_set_mode, set_mode),
     commands.RemoveMarket: Handler(rejections.check_remove_market, remove_market),
     commands.SetLimits: Handler(rejections.check_set_limits, set_limits),
-    commands.SetBalance: Handler(rejections.check_set_balance, settlement.set_balance),
-    commands.Settled: Handler(rejections.check_settled, settlement.settled),
-    commands.SettleFailed: Handler(rejections.check_settle_failed, settlement.settle_failed),
-    commands.Reopen: Handler(rejections.check_reopen, settlement.reopen),
+    commands.SetBalance: Handler(fund_rejections.check_set_balance, settlement.set_balance),
+    commands.Settled: Handler(fund_rejections.check_settled, settlement.settled),
+    commands.SettleFailed: Handler(fund_rejections.check_settle_failed, settlement.settle_failed),
+    commands.Reopen: Handler(fund_rejections.check_reopen, settlement.reopen),
     commands.Batch: Handler(rejections.check_batch, batch.batch),
     commands.ResetClock: Handler(rejections.check_reset_clock, reset_clock),
 }

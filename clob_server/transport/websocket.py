@@ -228,7 +228,8 @@ class FeedProtocol(TrackedConnection, WebSocketsSansIOProtocol):
         if self.curr_msg_data_type != "text" or self.close_sent:
             super().send_receive_event_to_app()
             return
-        content, self.frames = b"".join(self.frames), []
+        content = b"".join(self.frames)
+        self.frames.clear()
         try:
             text = content.decode()
         except UnicodeDecodeError as error:

@@ -185,7 +185,7 @@ def test_invalid_options_are_rejected(chain, tmp_path, key_file):
     result = rejection(run_deploy(chain, tmp_path, url="embedded"), 2)
     assert result.startswith("--chain must be the http or https URL of a node")
     result = rejection(run_deploy(chain, tmp_path, "--owner", "me"), 2)
-    assert result == "--owner must be 0x and 40 hex digits; got 'me'"
+    assert result == '--owner must be 0x and 40 hex digits; got "me"'
     result = rejection(run_deploy(chain, tmp_path, "--chain-id", 137), 2)
     assert "--operator-key-file" in result
     result = rejection(run_deploy(chain, tmp_path, "--environment", "production"), 2)

@@ -160,7 +160,7 @@ SHOWN: Final = 200
 
 INTEGER_END: Final = 2**63
 """First number that :func:`integer` rejects; the outbox stores 64 bits."""
-JSON_TYPES: Final = {dict: "object", list: "array", bool: "boolean"}
+JSON_TYPES: Final[Mapping[type, str]] = {dict: "object", list: "array", bool: "boolean"}
 """Names of types in messages."""
 
 MALFORMED: Final = (

@@ -243,7 +243,7 @@ def test_decision_49_authority():
     assert CHANNEL_RULES["user"].test.needs is Needs.MAKER_ADDRESS
     assert CHANNEL_RULES["user"].production == (Needs.KEY_OF_MAKER, "read")
     operators = [name for name in ROUTE_RULES if name.startswith("admin_") and name != "admin_page"]
-    assert len(operators) == 25
+    assert len(operators) == 26
     assert rules(*operators) == {((Needs.TOKEN, "admin"), (Needs.TOKEN, "admin"))}
     assert needs("metrics") == {(Needs.TOKEN_UNLESS_LOCAL, Needs.TOKEN_UNLESS_LOCAL)}
 

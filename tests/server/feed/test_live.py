@@ -17,6 +17,8 @@ from tests.server.live import live_server
 
 NUM_CLIENTS = 200
 NUM_ORDERS = 60
+TEN = 10 * 10**18
+"""Ten tokens, in wei."""
 
 
 class Stalled:
@@ -72,7 +74,7 @@ def trade(market, count, first=0):
 @pytest.fixture
 def market(live):
     made = Market(live)
-    made.order(SELL, 90, 10)
+    made.order(SELL, 90, TEN)
     return made
 
 
@@ -96,7 +98,7 @@ def small_buffers(tmp_path_factory):
 
 def test_stalled_client_receives_a_snapshot_and_does_not_delay_others(small_buffers):
     market = Market(small_buffers)
-    market.order(SELL, 90, 10)
+    market.order(SELL, 90, TEN)
     stalled = Stalled(small_buffers, market)
     with Connection(small_buffers) as connection:
         connection.subscribe(market)
@@ -123,7 +125,7 @@ def test_stalled_client_receives_a_snapshot_and_does_not_delay_others(small_buff
 
 def test_client_that_stalls_for_long_is_closed(small_buffers):
     market = Market(small_buffers)
-    market.order(SELL, 90, 10)
+    market.order(SELL, 90, TEN)
     stalled = Stalled(small_buffers, market)
     count = 0
     while not metric(small_buffers, "clob_websockets_behind"):
@@ -202,8 +204,8 @@ def test_shutdown_closes_with_1012(tmp_path):
 def test_sequence_numbers_continue_after_a_restart(tmp_path):
     with live_server(tmp_path, rate_limits=False) as live:
         market = Market(live)
-        market.order(SELL, 60, 10)
-        kept = market.order(SELL, 61, 10)["orderId"]
+        market.order(SELL, 60, TEN)
+        kept = market.order(SELL, 61, TEN)["orderId"]
         live.kill()
     with live_server(tmp_path, rate_limits=False) as live, Connection(live) as connection:
         market.live = live
@@ -212,4 +214,8 @@ def test_sequence_numbers_continue_after_a_restart(tmp_path):
         assert (subscribed["resumed"], subscribed["seq"], snapshot["seq"]) == (False, 2, 2)
         market.cancel(kept)
         removed = connection.receive()
-        assert (removed["seq"], removed["data"]["price"], removed["data"]["size"]) == (3, 61, "10")
+        assert (removed["seq"], removed["data"]["price"], removed["data"]["size"]) == (
+            3,
+            61,
+            str(TEN),
+        )

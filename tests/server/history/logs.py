@@ -8,6 +8,7 @@ import msgspec
 
 from clob import Limits, Submit
 from clob.journal import ZERO_HASH, event_hash
+from clob_server.auth.api_keys import IDS, secret
 from clob_server.core.commands import ENGINE, encode
 from clob_server.core.state import ServerState, outcome_of
 from clob_server.history.follower import Replica
@@ -40,7 +41,7 @@ def random_log(folder, seed=1, count=600, per_frame=7):
 
 
 def write_log(folder, commands, per_frame=1):
-    """Write a log of commands; return their number."""
+    """Write a log of commands, and the key of their ids; return their number."""
     exchange, hashed, seq = ServerState(), ZERO_HASH, 0
     commands = list(commands)
     with closing(SqliteLog(folder)) as log:
@@ -53,6 +54,7 @@ def write_log(folder, commands, per_frame=1):
                     hashed = event_hash(hashed, outcome)
             log.append([encode(each) for each in batch], seq, event_hash=before)
             seq += len(batch)
+    secret(folder, IDS)
     return seq
 
 
