@@ -106,8 +106,8 @@ class Service(Server):
             SettingsError: the public key of tokens cannot be used.
             OSError, ValueError: a file with a secret is missing or unusable.
         """
-        log = await asyncio.to_thread(SqliteLog, self.folder)
-        self._log, self.log = log, log
+        self._log = log = await asyncio.to_thread(SqliteLog, self.folder)
+        self.log: SqliteLog = log
         self.chain.start()  # starts while the log is read
         self._ids_key: bytes = await asyncio.to_thread(
             ids_key, self.folder, lambda: recover(log)[0].num_orders
