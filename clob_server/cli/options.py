@@ -57,7 +57,9 @@ _SHAPES: Final = {"chain": f"{NO_CHAIN}|{EMBEDDED}|URL"}
 _DOMAIN: Final = ("eip712_name", "eip712_version", "chain_id", "verifying_contract")
 _SWITCH: Final = {"on": True, "off": False}
 _NOT_EMPTY: Final = {"data_dir", "host"}
-_OTHER_VARIABLES: Final = {"CLOB_CHAIN_DIE", "CLOB_PURE_PYTHON", "CLOB_TOKEN"}
+_OTHER_VARIABLES: Final = {
+    "CLOB_CHAIN_DIE", "CLOB_PURE_PYTHON", "CLOB_REQUIRE_ALL", "CLOB_TOKEN",
+}  # fmt: skip
 
 
 def add_options(parser: argparse.ArgumentParser, names: Collection[str] | None = None) -> None:

@@ -95,7 +95,7 @@ DESCRIBED: Final = {
         TAG,
         "Get a market with the progress of its resolution",
         AdminMarketBody,
-        codes=("UNKNOWN_MARKET",),
+        codes=("INVALID_FIELD", "UNKNOWN_MARKET"),
     ),
     "admin_change_market": RouteDoc(
         TAG,
@@ -134,7 +134,7 @@ DESCRIBED: Final = {
         AdminMarketBody,
         "Cancels its resting orders, and returns the market as it was. Its id and its tokens are "
         "free again. A market with a condition on the chain stays.",
-        codes=("UNKNOWN_MARKET", "MARKET_IN_USE"),
+        codes=("INVALID_FIELD", "UNKNOWN_MARKET", "MARKET_IN_USE"),
     ),
     "admin_chain": RouteDoc(
         TAG,

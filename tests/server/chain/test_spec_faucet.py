@@ -140,4 +140,5 @@ def test_invalid_idempotency_key_is_rejected(server, user, key):
 @pytest.mark.parametrize("given", [None, "", "me", "0x12", "0x" + "g" * 40, 7])
 def test_invalid_user_is_rejected(server, given):
     """Body: `user` (string, wallet address)."""
-    problem(server.post(FAUCET, {"user": given}), "INVALID_ADDRESS", "user")
+    code = "INVALID_FIELD" if given is None else "INVALID_ADDRESS"
+    problem(server.post(FAUCET, {"user": given}), code, "user")

@@ -89,7 +89,12 @@ def test_damaged_log_is_reported_and_missing_log_is_not_created(tmp_path, capsys
     for command in (["verify"], ["export", str(tmp_path / "out")]):
         assert cli.main([*command, str(folder)]) == 1
         assert "LOG_DAMAGED" in capsys.readouterr().err
-    assert cli.main(["verify", "--accept-tail", str(folder)]) == 0
+    restored = tmp_path / "restored"
+    restore = ["restore", str(folder), "--data-dir", str(restored)]
+    assert cli.main(restore) == 1
+    assert cli.main([*restore, "--accept-tail"]) == 0
+    assert cli.main(["verify", str(restored)]) == 0
+    capsys.readouterr()
     assert cli.main(["verify", str(tmp_path / "none")]) == 2
     assert "no log found in" in capsys.readouterr().err
     assert not (tmp_path / "none").exists()

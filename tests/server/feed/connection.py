@@ -12,9 +12,10 @@ _NUMBERS = itertools.count(1)
 
 
 class Market:
-    """A market of one test."""
+    """A market of one test; sizes of orders are multiples of ``unit`` wei."""
 
-    def __init__(self, live):
+    def __init__(self, live, unit=1):
+        self.unit = unit
         number = next(_NUMBERS)
         self.live, self.id = live, f"m{number}"
         self.yes, self.no = str(1_000 * number + 1), str(1_000 * number + 2)
@@ -26,7 +27,7 @@ class Market:
             "tokenId": token or self.yes,
             "side": side,
             "price": price,
-            "size": str(size),
+            "size": str(size * self.unit),
             "marketId": self.id,
         }
         return self._json(self.live.http.post("/api/orders/gasless", json=body))

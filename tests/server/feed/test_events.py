@@ -6,11 +6,18 @@ from websockets.exceptions import ConnectionClosed
 from tests.server.feed.book_reader import BookReader, book_in
 from tests.server.feed.connection import BUY, MAKER, OTHER, SELL, Connection, Market
 
+TOKEN = 10**18
+
+
+def tokens(size):
+    """Return a number of tokens as messages show it."""
+    return str(size * TOKEN)
+
 
 @pytest.fixture
 def market(live):
     """A market with one sell order of ten tokens at 60."""
-    made = Market(live)
+    made = Market(live, TOKEN)
     made.first = made.order(SELL, 60, 10)["orderId"]
     return made
 
@@ -62,7 +69,7 @@ def test_orderbook_is_a_full_snapshot(connection, market):
     message, answer = connection.receive(), market.book()
     assert message["data"] == {name: answer[name] for name in ("bids", "asks", "lastUpdate")}
     assert message["seq"] == answer["seq"] == 3
-    level = {"price": 40, "size": "15", "numOrders": 2, "orders": 2}
+    level = {"price": 40, "size": tokens(15), "numOrders": 2, "orders": 2}
     assert message["data"]["bids"] == [level]
 
 
@@ -72,7 +79,12 @@ def test_order_added_is_a_new_order_in_the_book(connection, market):
     made = market.order(BUY, 40, 7)
     message = connection.receive()
     assert message["type"] == "order_added"
-    assert message["data"] == {"orderId": made["orderId"], "side": 0, "price": 40, "size": "7"}
+    assert message["data"] == {
+        "orderId": made["orderId"],
+        "side": 0,
+        "price": 40,
+        "size": tokens(7),
+    }
 
 
 def test_order_added_has_the_remainder_after_its_trades(connection, market):
@@ -81,7 +93,12 @@ def test_order_added_has_the_remainder_after_its_trades(connection, market):
     made = market.order(BUY, 61, 25)
     messages = connection.receive(3)
     assert kinds(messages) == ["trade", "order_removed", "order_added"]
-    assert messages[2]["data"] == {"orderId": made["orderId"], "side": 0, "price": 61, "size": "15"}
+    assert messages[2]["data"] == {
+        "orderId": made["orderId"],
+        "side": 0,
+        "price": 61,
+        "size": tokens(15),
+    }
 
 
 def test_order_removed_is_an_order_cancelled(connection, market):
@@ -91,7 +108,7 @@ def test_order_removed_is_an_order_cancelled(connection, market):
     message = connection.receive()
     assert message["type"] == "order_removed"
     assert message["data"] == {
-        "orderId": market.first, "side": 1, "price": 60, "size": "10", "reason": "cancelled",
+        "orderId": market.first, "side": 1, "price": 60, "size": tokens(10), "reason": "cancelled",
     }  # fmt: skip
 
 
@@ -118,7 +135,10 @@ def test_trade_is_a_trade_executed(live, connection, market):
     assert (trade["buyer"], trade["seller"]) == (OTHER, MAKER)
     assert message["data"]["restingOrderId"] == market.first
     assert message["data"]["incomingOrderId"] == made["orderId"]
-    assert (message["data"]["restingRemaining"], message["data"]["incomingRemaining"]) == ("6", "0")
+    assert (message["data"]["restingRemaining"], message["data"]["incomingRemaining"]) == (
+        tokens(6),
+        "0",
+    )
 
 
 def test_every_message_has_the_fields_of_decision_37_and_seq_increases_by_one(connection, market):
@@ -133,7 +153,7 @@ def test_every_message_has_the_fields_of_decision_37_and_seq_increases_by_one(co
 
 
 def test_other_markets_are_not_sent(live, connection, market):
-    other = Market(live)
+    other = Market(live, TOKEN)
     other.order(SELL, 60, 5)
     connection.subscribe(market)
     connection.receive()
@@ -143,7 +163,7 @@ def test_other_markets_are_not_sent(live, connection, market):
 
 
 def test_one_connection_may_have_several_subscriptions(live, connection, market):
-    other = Market(live)
+    other = Market(live, TOKEN)
     other.order(SELL, 60, 5)
     for each in (market, other):
         connection.subscribe(each)
@@ -184,7 +204,7 @@ def test_user_channel_sends_orders_and_fills(connection, market):
     assert [order["id"] for order in orders["data"]] == [market.first]
     market.order(BUY, 60, 4, maker=OTHER)
     fill, order = connection.receive(2)
-    assert (fill["type"], fill["data"]["remaining"]) == ("fill", "6")
+    assert (fill["type"], fill["data"]["remaining"]) == ("fill", tokens(6))
     assert (order["type"], order["data"]["status"]) == ("order", "partial")
 
 
