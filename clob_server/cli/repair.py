@@ -31,6 +31,8 @@ from clob_server.core.state import ServerState, outcome_of
 from clob_server.history.follower import start_snapshot
 from clob_server.log import Folder, SqliteLog
 
+BY_TIME: Final = (RemovalReason.EXPIRED, RemovalReason.MARKET)
+"""Reasons of cancels that a wrong time may have caused: expiry, and the end of an unused market."""
 SPENT_MAX: Final = 10_000
 """Hashes in one command."""
 
@@ -48,7 +50,7 @@ class Findings:
         self.now_ms = now_ms
         self.num_commands: int = 0
         """Number of commands with a later time."""
-        self.expired: list[tuple[OrderRemoved, OrderRecord | None]] = []
+        self.cancelled: list[tuple[OrderRemoved, OrderRecord | None]] = []
         """Orders that those commands removed as expired."""
         self._hashes: dict[bytes, SpentHash] = {}
         self._resting: dict[str | int, OrderRecord] = {}
@@ -68,8 +70,8 @@ class Findings:
             return
         self._note_hashes(command, outcome)
         for event in outcome:
-            if isinstance(event, OrderRemoved) and event.reason is RemovalReason.EXPIRED:
-                self.expired.append((event, self._record(event.order_id)))
+            if isinstance(event, OrderRemoved) and event.reason in BY_TIME:
+                self.cancelled.append((event, self._record(event.order_id)))
 
     def spent(self) -> list[SpentHash]:
         """Return the hashes of executed orders that are valid now but were dropped as expired."""
@@ -109,8 +111,8 @@ def add_command(
         help="take back the time of a log that was written with a wrong clock",
         description="Take the time of a log back to the clock of this machine, after the log was "
         "written with a clock that was ahead. First correct the clock, and stop the server. The "
-        "orders that the wrong time had expired are listed; they stay cancelled. Without --yes "
-        "nothing is written.",
+        "orders that the wrong time had expired, or removed with an unused market, are listed; "
+        "they stay cancelled. Without --yes nothing is written.",
         epilog="Exit code: 0 the log was repaired, would be, or is not ahead; 1 the log is "
         "damaged; 2 the folder is unusable.",
     )
@@ -140,7 +142,9 @@ def repair_clock(log: SqliteLog, arguments: argparse.Namespace) -> int:
         )
     spent = found.spent()
     write(f"{found.num_commands:,} commands have a later time than the clock\n")
-    write(f"{len(found.expired):,} orders were cancelled as expired by them\n")
+    write(
+        f"{len(found.cancelled):,} orders were cancelled by them, as expired or with their market\n"
+    )
     for line in lines_of(found):
         write(line)
     write(f"{len(spent):,} executed signed orders were dropped and stay executed\n")
@@ -175,9 +179,9 @@ def resets_of(spent: list[SpentHash], now_ms: int) -> list[ResetClock]:
 
 
 def lines_of(found: Findings) -> Iterator[str]:
-    """Yield a line per order that was cancelled as expired."""
-    for event, record in found.expired:
-        line = f"  {event.order_id} market {event.market} token {event.token}"
+    """Yield a line per order that was cancelled."""
+    for event, record in found.cancelled:
+        line = f"  {event.order_id} {event.reason.value} market {event.market} token {event.token}"
         if record is not None:
             order = record.order
             line += f" maker {order.maker} {order.side.name} at {order.price}"

@@ -117,8 +117,8 @@ def test_log_of_a_clock_ahead_works_again(tmp_path, capsys, now_ms, ahead_ms, sn
     code, text = run(capsys, tmp_path)
     assert code == 0
     assert "9 commands have a later time" in text
-    assert "1 orders were cancelled as expired" in text
-    assert "  rests market m token m-yes maker Mona BUY at 40 expiration " in text
+    assert "1 orders were cancelled by them, as expired" in text
+    assert "  rests expired market m token m-yes maker Mona BUY at 40 expiration " in text
     assert "4 executed signed orders" in text  # their hashes were dropped
     assert "repeat with --yes" in text
     with closing(SqliteLog(tmp_path)) as log:

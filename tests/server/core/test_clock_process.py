@@ -142,7 +142,8 @@ def test_log_of_a_start_with_a_wrong_clock_is_repaired(shifted, capsys):
     command = ["repair-clock", "--data-dir", str(shifted.folder)]
     assert main(command) == 0
     listed = capsys.readouterr().out
-    assert f"{order_id} market {shifted.market.id}" in listed
+    assert order_id in listed
+    assert f"market {shifted.market.id}" in listed
     assert shifted.maker.address in listed
     assert main([*command, "--yes"]) == 0
     shifted.start()
