@@ -51,7 +51,7 @@ class Findings:
         self.num_commands: int = 0
         """Number of commands with a later time."""
         self.cancelled: list[tuple[OrderRemoved, OrderRecord | None]] = []
-        """Orders that those commands removed as expired."""
+        """Orders that those commands cancelled, as expired or with their market."""
         self._hashes: dict[bytes, SpentHash] = {}
         self._resting: dict[str | int, OrderRecord] = {}
 
