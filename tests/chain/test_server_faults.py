@@ -233,7 +233,7 @@ def test_operations_wait_while_the_clock_is_wrong(tmp_path, monkeypatch):
     (clock / "sitecustomize.py").write_text(CLOCK_PATCH)
     (clock / "jump_s").write_text("0")
     monkeypatch.setenv("PYTHONPATH", str(clock))
-    settings = {"chain": "embedded", "chain_port": 0, "rate_limits": False}
+    settings = {"chain": "embedded", "chain_port": 0, "rate_limits": False, "clock_skew_max_s": 2}
     with live_server(tmp_path / "data", **settings) as live:
         server = ChainServer(live)
         server.market = server.open_market("rain", "Will it rain?")
