@@ -91,13 +91,43 @@ TOKEN_TEXT: Final[Schema] = {
     "example": DEMO_YES,
 }
 """The id of an outcome token in a query: decimal, or 0x and hexadecimal."""
-SIDE: Final[Schema] = {"enum": [0, 1, "0", "1", "BUY", "SELL"]}
+SIDE: Final[Schema] = {
+    "anyOf": [
+        {"type": "integer", "enum": [0, 1]},
+        {"type": "string", "enum": ["0", "1", "BUY", "SELL"]},
+    ]
+}
+"""A side; one type per enumeration, since generators of clients drop routes with mixed ones."""
 SIGNATURE: Final[Schema] = {"type": "string", "pattern": "^0x[0-9a-fA-F]{130}$"}
 """A signature: r, s and v."""
 MARKET_ID: Final[Schema] = {"type": "string", "pattern": "^[A-Za-z0-9._:-]{1,64}$"}
 MILLISECONDS: Final[Schema] = {"type": "integer", "minimum": 0}
+COUNT: Final[Schema] = {"type": "integer", "minimum": 0}
 TEXT: Final[Schema] = {"type": "string"}
 FLAG: Final[Schema] = {"type": "boolean"}
+
+ANSWER_HEADERS: Final[Mapping[str, FieldDoc]] = {
+    each.name.lower(): each
+    for each in (
+        FieldDoc("X-Request-Id", TEXT, "Id of the request, also in the server's log."),
+        FieldDoc("RateLimit", TEXT, '`"budget";r=left;t=seconds`: what is left of the budget.'),
+        FieldDoc("RateLimit-Policy", TEXT, '`"budget";q=limit;w=60`: the budget per minute.'),
+        FieldDoc("X-RateLimit-Limit", COUNT, "The budget per minute."),
+        FieldDoc("X-RateLimit-Remaining", COUNT, "Requests or orders left in this minute."),
+        FieldDoc("X-RateLimit-Reset", COUNT, "Unix second at which the whole budget is back."),
+        FieldDoc("Retry-After", COUNT, "Seconds to wait before the request is repeated."),
+        FieldDoc("Link", TEXT, 'The next page, with `rel="next"`; absent on the last one.'),
+        FieldDoc("X-Next-Cursor", TEXT, "`cursor` of the next page; absent on the last one."),
+    )
+}
+"""Headers of answers, by name in lower case."""
+LIMITED: Final = (
+    "ratelimit", "ratelimit-policy", "x-ratelimit-limit", "x-ratelimit-remaining",
+    "x-ratelimit-reset",
+)  # fmt: skip
+"""Headers of answers of routes with a budget; cached reads lack them."""
+NEXT_PAGE: Final = ("link", "x-next-cursor")
+"""Headers of an answer in pages."""
 
 PAGED: Final = "`Link` and `X-Next-Cursor` lead to the next page."
 """Description of a list that is returned in pages."""

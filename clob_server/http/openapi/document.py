@@ -10,13 +10,17 @@ import clob
 from clob_server.api import problems, schemas
 from clob_server.api.docstrings import field_texts
 from clob_server.api.problems import CONTENT_TYPE, PROBLEMS, ProblemBody
-from clob_server.auth.policy import ROUTE_RULES
+from clob_server.auth.policy import ROUTE_RULES, Budget
 from clob_server.chain import messages, operation_bodies
 from clob_server.http import admin_schemas
 from clob_server.http.openapi import admin, gasless, markets, orders
 from clob_server.http.openapi.common import (
+    ANSWER_HEADERS,
+    CURSOR,
     EVERYWHERE,
     FORMATS,
+    LIMITED,
+    NEXT_PAGE,
     REF,
     TEXT,
     WITH_BODY,
@@ -78,6 +82,7 @@ def document(routes: tuple[Route, ...], environment: str) -> bytes:
         "paths": paths,
         "components": {
             "schemas": {name: with_descriptions(name, each) for name, each in components.items()},
+            "headers": {name: header(field) for name, field in ANSWER_HEADERS.items()},
             "securitySchemes": {
                 "key": {"type": "apiKey", "in": "header", "name": "X-API-Key"},
                 "token": {"type": "http", "scheme": "bearer", "bearerFormat": "JWT"},
@@ -103,6 +108,8 @@ def is_type(each: Any) -> bool:
     return each is not None and not isinstance(each, str | dict)
 
 
+RETRIED: Final = ("429", "503")
+"""Statuses whose answers say when to repeat the request."""
 UNSURE: Final = ("CLOCK_UNSURE",)
 """Errors of routes that change something or judge by the time."""
 
@@ -122,8 +129,16 @@ def operation(
             *(parameter("query", field) for field in described.query),
             *(parameter("header", field) for field in described.headers),
         ],
-        "responses": responses(
-            described, content, (*codes_of(row, environment), *(UNSURE if route.needs_time else ()))
+        "responses": with_headers(
+            responses(
+                described,
+                content,
+                (*codes_of(row, environment), *(UNSURE if route.needs_time else ())),
+            ),
+            (
+                *(() if row.budget is Budget.NONE else LIMITED),
+                *(NEXT_PAGE if CURSOR in described.query else ()),
+            ),
         ),
         "security": security(row.rule(environment)),
         "x-authority": {"test": row.test.text, "production": row.production.text},
@@ -175,7 +190,8 @@ def responses(described: RouteDoc, content: Schema, required: Iterable[str]) -> 
     for status, listed in by_status(codes).items():
         made[status] = {
             "description": ", ".join(f"`{code}`" for code in listed),
-            "content": {PROBLEM: {"schema": problem_schema(listed)}},
+            "content": {PROBLEM: {"schema": refer(ProblemBody)}},
+            "x-codes": listed,
         }
     for status, text in described.others.items():
         response = made.setdefault(status, {"description": text})
@@ -183,6 +199,31 @@ def responses(described: RouteDoc, content: Schema, required: Iterable[str]) -> 
             response["content"] = {**response.get("content", {}), **content}
             response["description"] = f"{text} Or {response['description']}"
     return {str(status): made[status] for status in sorted(made)}
+
+
+def with_headers(made: dict[str, Any], headers: Sequence[str]) -> dict[str, Any]:
+    """Add the headers of the route to its responses, by reference.
+
+    The budget is described where it matters most, on success and on RATE_LIMITED: the document
+    would be a third larger with it on every error.
+    """
+    for status, response in made.items():
+        names = ["x-request-id"]
+        if status == "200":
+            names += headers
+        elif status == "429":
+            names += [name for name in headers if name not in NEXT_PAGE]
+        if status in RETRIED:
+            names.append("retry-after")
+        response["headers"] = {
+            ANSWER_HEADERS[name].name: {"$ref": f"#/components/headers/{name}"} for name in names
+        }
+    return made
+
+
+def header(field: FieldDoc) -> dict[str, Any]:
+    """Return the header object."""
+    return {"description": field.text, "schema": field.schema}
 
 
 def by_status(codes: Iterable[str]) -> dict[int, list[str]]:
@@ -195,11 +236,6 @@ def by_status(codes: Iterable[str]) -> dict[int, list[str]]:
     return listed
 
 
-def problem_schema(codes: Sequence[str]) -> Schema:
-    """Return the schema of an error with one of these codes."""
-    return {"allOf": [refer(ProblemBody), {"properties": {"code": {"enum": list(codes)}}}]}
-
-
 # ----- structs -------------------------------------------------------------------------------
 
 
@@ -209,6 +245,10 @@ def with_descriptions(name: str, schema: Schema) -> Schema:
     texts = field_texts(kind)
     names = dict(zip(kind.__struct_encode_fields__, kind.__struct_fields__, strict=True))
     for encoded, part in schema.get("properties", {}).items():
+        if part.get("enum") == [
+            True
+        ]:  # generators of clients read enumerations of texts and numbers
+            part["const"] = part.pop("enum")[0]
         if part.get("type") == "string":
             part.update(FORMATS.get(encoded, {}))
         if names[encoded] in texts:

@@ -88,6 +88,6 @@ SERVER_DESCRIBED: Final = {
     "docs": RouteDoc(SERVER_TAG, "Show this document as a page", "text/html", others=UNCHANGED),
     "admin_page": RouteDoc(SERVER_TAG, "Show the dashboard", "text/html", others=UNCHANGED),
     "web_file": RouteDoc(
-        SERVER_TAG, "Get a file of the pages", "*/*", codes=("NOT_FOUND",), others=UNCHANGED
+        SERVER_TAG, "Get a file of the pages", "text/*", codes=("NOT_FOUND",), others=UNCHANGED
     ),
 }

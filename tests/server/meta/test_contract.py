@@ -14,6 +14,8 @@ from tests.server.meta.operators import token_of
 # own result, and so has an order that is only to be checked: an error of it is not a rejection.
 # Chain operations are rejected with 503 without a chain. A body that is too large is a 413.
 CONFIG = """
+hooks = "described_codes.py"
+
 [checks.positive_data_acceptance]
 expected-statuses = ["2xx", "304", "401", "403", "404", "409", "422", "503"]
 
@@ -31,6 +33,7 @@ include-operation-id = [
 ]
 checks.not_a_server_error.enabled = false
 """
+HOOKS = Path(__file__).with_name("described_codes.py")
 PROGRAM = Path(sys.executable).with_name("st")
 
 
@@ -38,6 +41,7 @@ def ask_everything(live, folder, *options, token=None):
     """Run schemathesis with all of its checks."""
     config = folder / "schemathesis.toml"
     config.write_text(CONFIG)
+    shutil.copy(HOOKS, folder)
     command = [shutil.which(PROGRAM), "--config-file", str(config), "--no-color", "run"]
     command += [f"{live.url}/openapi.json", "--seed", "1", *options]
     if token is not None:
