@@ -1,6 +1,6 @@
 """Fields of requests: missing, invalid, or unknown, with the known name that is nearest."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from difflib import get_close_matches
 from typing import Any, Final
@@ -94,7 +94,7 @@ def check_wallet(path: str, address: str) -> str:
 
 
 def check_names(
-    given: dict[str, Any], known: AbstractSet[str], *, within: str = "", kind: str = "field"
+    given: Mapping[str, Any], known: AbstractSet[str], *, within: str = "", kind: str = "field"
 ) -> None:
     """Reject the names that are not known.
 

@@ -2,8 +2,9 @@
 
 import os
 import time
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from collections.abc import Set as AbstractSet
+from functools import lru_cache
 from typing import Any, Final, TypeAlias
 from urllib.parse import parse_qsl
 
@@ -30,6 +31,10 @@ CLOSE: Final[Headers] = ((b"connection", b"close"),)
 """The header that closes the connection after the reply."""
 REQUEST_ID_MAX: Final = 64
 """The longest request id that a client may choose, in bytes."""
+QUERY_MAX: Final = 200
+"""Longest query whose parameters are cached, in bytes."""
+QUERIES_KEPT: Final = 500
+"""Queries whose parameters are cached."""
 
 _REQUEST_ID: Final = frozenset(
     b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.:"
@@ -84,7 +89,7 @@ class ApiRequest:
         self.headers: dict[bytes, bytes] = dict(scope["headers"])
         """The headers by lower-case name; the last one wins where a name is repeated."""
         self.params: dict[str, str] = scope.get("path_params") or {}
-        self.pairs: dict[str, str] | None = None
+        self.pairs: Mapping[str, str] | None = None
         """The query, once it was parsed."""
         self.key: Any = None
         """The API key that was sent, after it was checked; None without one."""
@@ -109,22 +114,15 @@ class ApiRequest:
         usage = self.usage
         return None if usage is None or usage.orders is None else usage.payer
 
-    def query(self) -> dict[str, str]:
+    def query(self) -> Mapping[str, str]:
         """Return the query; the first value wins where a name is repeated.
 
         Raises:
             ApiError: INVALID_FIELD, it is not percent-encoded UTF-8.
         """
-        if self.pairs is not None:
-            return self.pairs
-        raw: bytes = self.scope["query_string"]
-        if not raw:
-            return {}
-        try:
-            pairs = parse_qsl(raw.decode("ascii"), keep_blank_values=True, errors="strict")
-        except (UnicodeDecodeError, ValueError):
-            raise ApiError("INVALID_FIELD", "the query must be percent-encoded UTF-8") from None
-        self.pairs = dict(reversed(pairs))
+        if self.pairs is None:
+            raw: bytes = self.scope["query_string"]
+            self.pairs = (parse_query if len(raw) > QUERY_MAX else parse_short_query)(raw)
         return self.pairs
 
     def json(self) -> Any:
@@ -159,6 +157,23 @@ class ApiRequest:
         if known is not None:
             check_names(content, known)
         return content
+
+
+def parse_query(raw: bytes) -> Mapping[str, str]:
+    """Parse a query; the first value wins where a name is repeated.
+
+    Raises:
+        ApiError: INVALID_FIELD, it is not percent-encoded UTF-8.
+    """
+    try:
+        pairs = parse_qsl(raw.decode("ascii"), keep_blank_values=True, errors="strict")
+    except (UnicodeDecodeError, ValueError):
+        raise ApiError("INVALID_FIELD", "the query must be percent-encoded UTF-8") from None
+    return dict(reversed(pairs))
+
+
+parse_short_query: Final = lru_cache(QUERIES_KEPT)(parse_query)
+"""Parses queries of up to ``QUERY_MAX`` bytes; clients poll with the same ones."""
 
 
 def check_type(content_type: bytes | None, body: bytes) -> None:

@@ -108,6 +108,8 @@ class OrderbookBody(Wire, frozen=True, kw_only=True):
     """Time of the market's last event, Unix milliseconds; 0 before the first."""
     seq: int
     """Sequence number of the market's last event."""
+    checksum: int
+    """CRC-32 of the levels shown."""
 
 
 class TradeBody(Wire, frozen=True, kw_only=True):
@@ -413,6 +415,15 @@ class HealthBody(Wire, frozen=True, kw_only=True):
     """``ready``, ``starting``, ``rebuilding``, ``frozen`` or ``stopped``; orders do not need it."""
     clock: str
     """``sure``, or the reason why the time is not certain and changes are rejected."""
+
+
+class TimeBody(Wire, frozen=True, kw_only=True):
+    """The server's time, by which orders expire and commands are accepted."""
+
+    now_ms: int
+    """Unix milliseconds."""
+    now_s: int
+    """Unix seconds, rounded down."""
 
 
 class ReadyBody(Wire, frozen=True, kw_only=True):

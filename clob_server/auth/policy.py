@@ -139,6 +139,7 @@ ROUTE_RULES: Final[Mapping[str, RouteRule]] = {
     "root": _OPEN,
     "health": _PROBE,
     "ready": _PROBE,
+    "get_time": _OPEN,
     "metrics": RouteRule(_METRICS, _METRICS, Budget.NONE, any_host=True),
     "openapi": _OPEN,
     "asyncapi": _OPEN,

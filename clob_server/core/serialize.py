@@ -1,5 +1,6 @@
 """JSON bodies of orders, books, trades and markets."""
 
+import zlib
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
@@ -110,7 +111,18 @@ def orderbook_body(market: str, depth: Depth, changed_ms: int) -> OrderbookBody:
         asks=asks,
         last_update=changed_ms,
         seq=depth.seq,
+        checksum=book_checksum(bids, asks),
     )
+
+
+def book_checksum(bids: Sequence[LevelBody], asks: Sequence[LevelBody]) -> int:
+    """Return the CRC-32 of a book, which clients compare with the book that they keep.
+
+    Its text is ``price:size`` of every level, best first, joined by ``,``; a ``|`` separates bids
+    and asks.
+    """
+    sides = (",".join(f"{each.price}:{each.size}" for each in levels) for levels in (bids, asks))
+    return zlib.crc32("|".join(sides).encode())
 
 
 def trade_body(

@@ -13,7 +13,7 @@ from msgspec import UNSET, structs
 import clob
 from clob import Event, RemovalReason, Side
 from clob_server.core.ids import Ids
-from clob_server.core.serialize import trade_body
+from clob_server.core.serialize import book_checksum, trade_body
 from clob_server.core.settlement_status import NONE, PENDING, SettlementStatus, StatusChange
 from clob_server.feed import messages
 from clob_server.feed.messages import encode
@@ -267,7 +267,9 @@ def opened_message(event: BookOpened, now_ms: int) -> messages.Message:
         token_id=event.token,
         seq=event.seq,
         timestamp=now_ms,
-        data=messages.LevelsData(bids=[], asks=[], last_update=event.changed_ms),
+        data=messages.LevelsData(
+            bids=[], asks=[], last_update=event.changed_ms, checksum=book_checksum((), ())
+        ),
     )
 
 

@@ -244,6 +244,7 @@ class Feed:
                         market_id=stream.market,
                         seq=stream.seq,
                         timestamp=now_ms,
+                        checksums=channels.books.snapshots.checksums(stream.market, group.token),
                     )
                     self._broadcaster.enqueue_heartbeat(group, message_frame(message), stream.seq)
         self._broadcaster.flush()

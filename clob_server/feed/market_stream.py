@@ -3,7 +3,7 @@
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 import msgspec
 
@@ -31,7 +31,7 @@ from clob_server.feed.event_messages import (
     message_frame,
     mirror_event,
 )
-from clob_server.feed.messages import LevelsData, Orderbook
+from clob_server.feed.messages import BookChecksum, LevelsData, Orderbook
 
 MARKETS_KEPT: Final = 20
 """Limit of stored events of all markets, in multiples of the limit of one market. Beyond it the
@@ -262,12 +262,21 @@ def seq_before(market: str, batch: Sequence[Committed], seq: int) -> int:
     return seq
 
 
+class BookSnapshot(NamedTuple):
+    """A snapshot of a book as a frame."""
+
+    seq: int
+    """Number of the last event of its market."""
+    frame: bytes
+    checksum: int
+
+
 class BookSnapshots:
     """Book snapshots as frames, cached until the market's next event."""
 
     def __init__(self, state: ServerState) -> None:
         self._state = state
-        self._cache: dict[tuple[str, str], tuple[int, bytes]] = {}
+        self._cache: dict[tuple[str, str], BookSnapshot] = {}
 
     def frames(self, market: str, token: str | None) -> bytes:
         """Return snapshots of both books of a market, YES first, or of one of them.
@@ -276,22 +285,38 @@ class BookSnapshots:
             UnknownMarketError: the market does not exist.
             TokenNotInMarketError: the token is not in the market.
         """
-        terms = self._state.matcher.market(market)
-        if token is not None:
-            return self._frame(market, token)
-        return b"".join(self._frame(market, each) for each in (terms.yes, terms.no) if each)
+        tokens = self._tokens(market, token)
+        return b"".join([self._snapshot(market, each).frame for each in tokens])
+
+    def checksums(self, market: str, token: str | None) -> list[BookChecksum]:
+        """Return the checksums of both books of a market, YES first, or of one of them.
+
+        Raises:
+            UnknownMarketError: the market does not exist.
+            TokenNotInMarketError: the token is not in the market.
+        """
+        tokens = self._tokens(market, token)
+        return [
+            BookChecksum(token_id=each, checksum=self._snapshot(market, each).checksum)
+            for each in tokens
+        ]
 
     def drop(self, market: str) -> None:
         """Drop the snapshots of a market that was removed."""
         for key in [key for key in self._cache if key[0] == market]:
             del self._cache[key]
 
-    def _frame(self, market: str, token: str) -> bytes:
+    def _tokens(self, market: str, token: str | None) -> list[str]:
+        """Return the tokens of a market that have a book, YES first, or the given one."""
+        terms = self._state.matcher.market(market)
+        return [each for each in (terms.yes, terms.no) if each] if token is None else [token]
+
+    def _snapshot(self, market: str, token: str) -> BookSnapshot:
         matcher = self._state.matcher
         seq = matcher.seq(market)
         cached = self._cache.get((market, token))
-        if cached is not None and cached[0] == seq:
-            return cached[1]
+        if cached is not None and cached.seq == seq:
+            return cached
         changed_ms = self._state.changed_ms.get(market, 0)
         body = orderbook_body(market, matcher.depth(market, token), changed_ms)
         message = Orderbook(
@@ -299,8 +324,10 @@ class BookSnapshots:
             token_id=token,
             seq=seq,
             timestamp=changed_ms,
-            data=LevelsData(bids=body.bids, asks=body.asks, last_update=changed_ms),
+            data=LevelsData(
+                bids=body.bids, asks=body.asks, last_update=changed_ms, checksum=body.checksum
+            ),
         )
-        frame = message_frame(message)
-        self._cache[market, token] = seq, frame
-        return frame
+        snapshot = BookSnapshot(seq, message_frame(message), body.checksum)
+        self._cache[market, token] = snapshot
+        return snapshot

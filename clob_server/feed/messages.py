@@ -33,6 +33,17 @@ class LevelsData(Wire, frozen=True, kw_only=True, gc=False):
     """Sell levels, lowest price first."""
     last_update: int
     """Time of the market's last event, Unix milliseconds; 0 before the first."""
+    checksum: int
+    """CRC-32 of the book, as in ``GET /api/markets/{marketId}/orderbook``."""
+
+
+class BookChecksum(Wire, frozen=True, kw_only=True, gc=False):
+    """The checksum of a book."""
+
+    token_id: str
+    """Outcome token, decimal digits."""
+    checksum: int
+    """CRC-32 of the book, as in ``GET /api/markets/{marketId}/orderbook``."""
 
 
 class OrderData(Wire, frozen=True, kw_only=True, gc=False):
@@ -288,6 +299,8 @@ class Heartbeat(Message, frozen=True, kw_only=True, tag="heartbeat", gc=False):
     """Number of the market's last event; null for all markets."""
     timestamp: int
     """Time of the message, Unix milliseconds."""
+    checksums: list[BookChecksum] | UnsetType = UNSET
+    """Checksums of the books after the event ``seq``; only on ``orderbook``."""
 
 
 class Error(Message, frozen=True, kw_only=True, tag="error", gc=False):

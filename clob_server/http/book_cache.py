@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 BOOKS_MIN: Final = 1_000
-"""Books that are cached before the first search for those of removed markets."""
+"""Books that are cached before the first search for those to drop."""
 
 
 class CachedBook(NamedTuple):
@@ -27,17 +27,24 @@ class BookCache:
 
     def __init__(self, state: "ServerState") -> None:
         self._state = state
-        self._books: dict[tuple[str, str | None], CachedBook] = {}
+        self._books: dict[tuple[str, str | None, int | None], CachedBook] = {}
         self._books_max = BOOKS_MIN
 
     def _prune(self) -> None:
-        """Drop the books of markets that were removed."""
+        """Drop the books of markets that were removed, and those with a limit of levels."""
         markets = self._state.markets
-        self._books = {key: book for key, book in self._books.items() if key[0] in markets}
+        self._books = {
+            key: book for key, book in self._books.items() if key[0] in markets and key[2] is None
+        }
         self._books_max = 2 * len(self._books) + BOOKS_MIN
 
-    def book(self, market: str, token: str | None) -> CachedBook:
+    def book(self, market: str, token: str | None, limit: int | None = None) -> CachedBook:
         """Return an order book; without a token that of the YES token.
+
+        Args:
+            market: market id.
+            token: outcome token, decimal digits.
+            limit: maximum number of levels per side; None for all.
 
         Raises:
             UnknownMarketError: no such market.
@@ -47,10 +54,11 @@ class BookCache:
         if len(self._books) > self._books_max:
             self._prune()
         seq = matcher.seq(market)
-        cached = self._books.get((market, token))
+        cached = self._books.get((market, token, limit))
         if cached is not None and cached.seq == seq:
             return cached
-        depth = matcher.depth(market, token)
+        depth = matcher.depth(market, token, limit)
         content = orderbook_body(market, depth, self._state.changed_ms.get(market, 0))
-        book = self._books[(market, token)] = CachedBook(seq, msgspec.json.encode(content))
+        book = CachedBook(seq, msgspec.json.encode(content))
+        self._books[market, token, limit] = book
         return book

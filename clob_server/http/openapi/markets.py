@@ -8,6 +8,7 @@ from clob_server.api.schemas import (
     OrderbookBody,
     ReadyBody,
     RootBody,
+    TimeBody,
     TradeBody,
     TradesBody,
 )
@@ -40,8 +41,16 @@ DESCRIBED: Final = {
         "Get the order book of a token",
         OrderbookBody,
         "The ETag is the sequence number of the market's last event; with `If-None-Match` an "
-        "unchanged book is answered with 304.",
-        query=(FieldDoc("tokenId", TOKEN_TEXT, "The token; default: YES."),),
+        "unchanged book is answered with 304. `checksum` is the CRC-32 of the text "
+        "`price:size,...|price:size,...`: bids, then asks, as shown.",
+        query=(
+            FieldDoc("tokenId", TOKEN_TEXT, "The token; default: YES."),
+            FieldDoc(
+                "depth",
+                {"type": "integer", "minimum": 1, "maximum": 99},
+                "Maximum number of levels per side; default: all.",
+            ),
+        ),
         codes=("INVALID_FIELD", "UNKNOWN_MARKET", "TOKEN_NOT_IN_MARKET"),
         others={304: "The book is unchanged."},
     ),
@@ -76,6 +85,12 @@ SERVER_DESCRIBED: Final = {
         "Check readiness for orders",
         ReadyBody,
         others={503: "The server is stopping; the body is the same."},
+    ),
+    "get_time": RouteDoc(
+        SERVER_TAG,
+        "Get the server's time",
+        TimeBody,
+        "Orders expire by this time, and signed cancels are checked against it.",
     ),
     "metrics": RouteDoc(SERVER_TAG, "Get metrics for Prometheus", "text/plain"),
     "openapi": RouteDoc(SERVER_TAG, "Get this document", dict[str, Any], others=UNCHANGED),

@@ -6,6 +6,7 @@ from urllib.parse import quote
 
 from clob import Market
 from clob.errors import TokenNotInMarketError
+from clob.units import PRICE_MAX
 from clob_server.api.faults import wrong
 from clob_server.api.problems import Headers
 from clob_server.api.request import JSON, Reply, reply
@@ -31,6 +32,7 @@ PAGES_KEPT: Final = 8
 
 PAGED: Final = ("limit", "cursor")
 """The parameters of a list of markets."""
+BOOK_QUERY: Final = ("tokenId", "depth")
 TRADES_QUERY: Final = ("limit", "tokenId", "wrapped", "cursor")
 
 _SWITCH: Final = {"true": True, "false": False}
@@ -42,7 +44,7 @@ _SWITCH: Final = {"true": True, "false": False}
 def orderbook(call: Request) -> Reply:
     """Return an order book, or 304 if the client has the current one."""
     server = call.server
-    book = server.books.book(call.params["marketId"], token_of(call))
+    book = server.books.book(call.params["marketId"], token_of(call), depth_of(call))
     call.usage = None  # cached reads have no headers of rate limits
     epoch = server.state.registry.epoch
     etag = b'"%d-%d"' % (epoch, book.seq) if epoch else b'"%d"' % book.seq
@@ -57,6 +59,13 @@ def token_of(call: Request) -> str | None:
         return None
     value = call.query().get("tokenId")
     return None if value is None else read_token(value)
+
+
+def depth_of(call: Request) -> int | None:
+    """Read ``depth`` of the query, a number of levels per side; None if absent."""
+    if not call.scope["query_string"]:
+        return None
+    return read_number(call.query(), "depth", 0, 1, PRICE_MAX) or None
 
 
 def read_token(value: str) -> str:
@@ -184,8 +193,6 @@ def read_switch(call: Request, name: str) -> bool:
 ROUTES = (
     Route("list_markets", "GET", "/api/markets", list_markets, query=PAGED),
     Route("get_market", "GET", "/api/markets/{marketId}", get_market),
-    Route(
-        "get_orderbook", "GET", "/api/markets/{marketId}/orderbook", orderbook, query=("tokenId",)
-    ),
+    Route("get_orderbook", "GET", "/api/markets/{marketId}/orderbook", orderbook, query=BOOK_QUERY),
     Route("get_trades", "GET", "/api/markets/{marketId}/trades", trades, query=TRADES_QUERY),
 )

@@ -11,7 +11,7 @@ import clob
 from clob.signing.fields import received
 from clob_server.api.problems import ApiError, Headers
 from clob_server.api.request import Reply, reply
-from clob_server.api.schemas import HealthBody, ReadyBody, RootBody, RootChain
+from clob_server.api.schemas import HealthBody, ReadyBody, RootBody, RootChain, TimeBody
 from clob_server.core.lifecycle import Phase
 from clob_server.core.serialize import contracts_of
 from clob_server.http.compression import has_current, not_modified
@@ -134,6 +134,14 @@ async def health(call: Request) -> Reply:
     )
 
 
+async def server_time(call: Request) -> Reply:
+    """Return the time that the next command would get."""
+    now_ms = max(call.server.state.now_ms, call.server.clock_ms())
+    return reply(
+        TimeBody(now_ms=now_ms, now_s=now_ms // 1000), headers=((b"cache-control", b"no-store"),)
+    )
+
+
 async def ready(call: Request) -> Reply:
     """Return whether orders are accepted; 503 while the server drains or its time is uncertain."""
     server = call.server
@@ -226,6 +234,7 @@ ROUTES = (
     Route("root", "GET", "/", root),
     Route("health", "GET", "/health", health),
     Route("ready", "GET", "/ready", ready),
+    Route("get_time", "GET", "/api/time", server_time),
     Route("metrics", "GET", "/metrics", metrics),
     Route("openapi", "GET", "/openapi.json", openapi),
     Route("asyncapi", "GET", "/asyncapi.json", asyncapi),

@@ -1,5 +1,6 @@
 """A client that rebuilds the books of a market from the messages it receives."""
 
+import zlib
 from collections import Counter
 
 
@@ -39,6 +40,8 @@ class BookReader:
             return
         if kind == "heartbeat":
             assert message["seq"] == self.seq
+            for each in message["checksums"]:
+                assert each["checksum"] == self.checksum(each["tokenId"])
             return
         self.check_sequence(message)
         getattr(self, kind)(token, data)
@@ -75,6 +78,7 @@ class BookReader:
             for level in levels
         }
         assert all(level["orders"] == level["numOrders"] for level in data["bids"] + data["asks"])
+        assert data["checksum"] == self.checksum(token)
 
     def order_added(self, token, data):
         self.change(token, data["side"], data["price"], int(data["size"]), 1)
@@ -112,10 +116,24 @@ class BookReader:
             assert level[0] == 0
             del levels[side, price]
 
+    def checksum(self, token):
+        """Return the checksum of a book, from its levels alone."""
+        return checksum_of({place: size for place, (size, _) in self.levels.get(token, {}).items()})
+
     def book(self, token):
         """Return a book in the form of :func:`book_of`."""
         levels = self.levels.get(token, {})
         return {place: tuple(level) for place, level in levels.items()}
+
+
+def checksum_of(sizes):
+    """Return the checksum of a book, given as sizes by (side, price)."""
+    bids, asks = (
+        {price: size for (of, price), size in sizes.items() if of == side} for side in (0, 1)
+    )
+    lines = [f"{price}:{bids[price]}" for price in sorted(bids, reverse=True)]
+    text = ",".join(lines) + "|" + ",".join(f"{price}:{asks[price]}" for price in sorted(asks))
+    return zlib.crc32(text.encode())
 
 
 def book_of(depth):

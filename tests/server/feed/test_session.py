@@ -8,7 +8,7 @@ from msgspec import structs
 from clob import AddMarket, CancelAll, SetMarket
 from clob.signing import ZERO_ADDRESS
 from tests.matchers import buy, market, sell
-from tests.server.feed.book_reader import BookReader
+from tests.server.feed.book_reader import BookReader, checksum_of
 from tests.server.feed.harness import FeedHarness, run_loop, until
 
 
@@ -38,7 +38,9 @@ async def test_plain_subscribe_receives_snapshot_per_token_then_events():
         assert (first["tokenId"], second["tokenId"]) == ("101", "102")
         assert first["seq"] == second["seq"] == 1
         asks = [{"price": 60, "size": "5", "numOrders": 1, "orders": 1}]
-        assert first["data"] == {"bids": [], "asks": asks, "lastUpdate": 2}
+        checksum = checksum_of({(1, 60): 5})
+        data = {"bids": [], "asks": asks, "lastUpdate": 2, "checksum": checksum}
+        assert first["data"] == data
         await harness.apply(
             buy("b", 60, 2, token="101", now_ms=3), buy("c", 40, 7, token="102", now_ms=3)
         )
@@ -175,7 +177,9 @@ async def test_plain_client_may_subscribe_before_the_market_opens():
         await harness.apply(AddMarket(market=numbered("later", 201, no=""), now_ms=2), submit)
         empty, added = pending.received()
         assert (empty["type"], empty["seq"], empty["tokenId"]) == ("orderbook", 0, "201")
-        assert empty["data"] == {"bids": [], "asks": [], "lastUpdate": 0}
+        assert empty["data"] == {
+            "bids": [], "asks": [], "lastUpdate": 0, "checksum": checksum_of({}),
+        }  # fmt: skip
         assert (added["type"], added["seq"]) == ("order_added", 1)
         assert other.received() == []
 
@@ -301,6 +305,11 @@ async def test_quiet_market_sends_heartbeats_with_its_last_number():
 
         await until(has_both)
         assert {(message["marketId"], message["seq"]) for message in seen} == {("m", 1)}
+        (book, *_) = [message for message in seen if message["channel"] == "orderbook"]
+        assert book["checksums"] == [
+            {"tokenId": "101", "checksum": checksum_of({(1, 60): 5})},
+            {"tokenId": "102", "checksum": checksum_of({})},
+        ]
         assert kinds(plain.messages) == ["orderbook", "orderbook", "order_added"]
 
 
