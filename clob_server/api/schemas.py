@@ -155,6 +155,38 @@ class TradeBody(Wire, frozen=True, kw_only=True):
     """Reason of the failure; only if ``settlement`` is ``failed``."""
 
 
+class CandleBody(Wire, frozen=True, kw_only=True):
+    """The trades of a token in an interval."""
+
+    timestamp: int
+    """Begin of the interval, Unix milliseconds."""
+    open: int
+    """Price of the first trade, in cents."""
+    high: int
+    """Highest price, in cents."""
+    low: int
+    """Lowest price, in cents."""
+    close: int
+    """Price of the last trade, in cents."""
+    volume: str
+    """Tokens traded, in wei."""
+    num_trades: int
+    """Number of trades."""
+
+
+class CandlesBody(Wire, frozen=True, kw_only=True):
+    """Candles of a token, without the intervals that have no trade."""
+
+    market_id: str
+    """Market id."""
+    token_id: str
+    """The outcome token, decimal digits."""
+    interval: str
+    """``1m``, ``5m``, ``1h`` or ``1d``."""
+    candles: list[CandleBody]
+    """Candles, oldest first."""
+
+
 class TradesBody(Wire, frozen=True, kw_only=True):
     """Trades wrapped in an object, on request (decision 10)."""
 

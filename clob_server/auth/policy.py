@@ -129,6 +129,7 @@ ROUTE_RULES: Final[Mapping[str, RouteRule]] = {
     "set_delegate": _SIGNED,
     "get_orderbook": _OPEN,
     "get_trades": _OPEN,
+    "get_candles": _OPEN,
     "list_markets": _OPEN,
     "get_market": _OPEN,
     "gasless_split": _GASLESS,

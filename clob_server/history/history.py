@@ -30,6 +30,7 @@ from clob_server.core.settlement_status import (
     settled_as,
 )
 from clob_server.core.state import ServerState
+from clob_server.history.candles import Candle, CandleRange, UnwrittenTrades, with_trades
 from clob_server.history.follower import catch_up, ends_at, open_store
 from clob_server.history.store import (
     DAMAGE,
@@ -139,6 +140,7 @@ class History:
         self._reader_thread = LogThread("history reader")
         self._tapes: dict[str, TradeTape] = {}
         self._start_seq = log.tail.seq
+        self._unwritten = UnwrittenTrades(self._start_seq)
         self._writer: ThreadWriter | None = None
         self._store: HistoryStore | None = None
         self._supervisor: Supervisor | None = None
@@ -232,6 +234,7 @@ class History:
 
     def on_batch(self, batch: Sequence[Committed]) -> None:
         """Add the trades and statuses of a batch that was written and applied."""
+        self._unwritten.on_batch(batch)
         for number, trade, now_ms in trades_in(batch):
             self._tape(trade.market).add(TradeRow(trade, now_ms, number))
         for held, status, _, _ in self._statuses.on_batch(batch) if self._state.settles else ():
@@ -260,6 +263,7 @@ class History:
     def _on_written(self, seq: int) -> None:
         """Note the last command in the file, and resume the queries that wait for it."""
         self._written = seq
+        self._unwritten.on_written(seq)
         if self._waiting:
             waiting, self._waiting = self._waiting, []
             for until, future in waiting:
@@ -360,6 +364,20 @@ class History:
         return rows + await self._read(
             lambda reader: reader.trades(market, below, limit - len(rows), token), seq
         )
+
+    async def candles(self, wanted: CandleRange) -> list[Candle]:
+        """Return candles of a token, oldest first, with all trades until now.
+
+        Raises:
+            ApiError: RECOVERING, history is too far behind.
+        """
+        await self.wait_for(self._unwritten.after)
+        after = self._unwritten.after
+        recent = self._unwritten.of_token(wanted.market, wanted.token)
+        if not after:  # nothing is in the file only
+            return with_trades((), recent, wanted)
+        seq, stored = await self._read(lambda reader: reader.candles(wanted), after)
+        return with_trades(stored, [each for each in recent if each.command_seq > seq], wanted)
 
     async def statuses(self, market: str, rows: Sequence[TradeRow]) -> list[SettlementStatus]:
         """Return the settlement status of each trade of a market.

@@ -31,6 +31,7 @@ from clob_server.core.commands import SERVER, AnyCommand, EndTrades, ReviseTrade
 from clob_server.core.sequencer import Steps, accepted_orders
 from clob_server.core.serialize import order_body
 from clob_server.core.state import ServerState
+from clob_server.history.candles import add_trade
 from clob_server.history.store import Row, Rows, trade_row
 
 SETTLEMENTS: Final = frozenset({EndTrades, ReviseTrades})
@@ -56,7 +57,7 @@ class HistoryRows:
 
     def __init__(self, state: ServerState) -> None:
         self._state = state
-        self.waiting: Rows = Rows([], [], [])
+        self.waiting: Rows = Rows([], [], [], {})
 
     def __len__(self) -> int:
         """Return the number of rows."""
@@ -64,7 +65,7 @@ class HistoryRows:
 
     def take(self) -> Rows:
         """Return the rows, and begin with empty lists."""
-        rows, self.waiting = self.waiting, Rows([], [], [])
+        rows, self.waiting = self.waiting, Rows([], [], [], {})
         return rows
 
     def orders_before(self, command: AnyCommand) -> OrdersBefore:
@@ -127,6 +128,7 @@ class HistoryRows:
                 self.waiting.trades.append(
                     trade_row(event, seq, now_ms, num_trades, settles=settles)
                 )
+                add_trade(self.waiting.candles, event, now_ms)
         for number, (order_id, reason) in enumerate(finished_orders(command, outcome), 1):
             finished = self._record(order_id, reason, before or {})
             if finished is not None:

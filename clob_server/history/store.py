@@ -16,6 +16,8 @@ import msgspec
 from clob import ClobError, MatchType, PairedTrade, Side, Trade
 from clob.journal import ZERO_HASH
 from clob_server.core.settlement_status import SettlementStatus, fate_at, settled_as
+from clob_server.history import candles
+from clob_server.history.candles import Candle, CandleRange, Candles
 from clob_server.log.files import make_file
 
 FILE: Final = "history.db"
@@ -31,7 +33,7 @@ BUSY_MS: Final = 10_000
 PARAMETERS_MAX: Final = 1_000
 """Parameters of one query."""
 
-_VERSION: Final = 3
+_VERSION: Final = 4
 _PRAGMAS: Final = (
     "PRAGMA journal_mode=WAL",
     "PRAGMA synchronous=NORMAL",
@@ -62,6 +64,7 @@ CREATE INDEX trades_settled ON trades(settled_as) WHERE settled_as>0;
 CREATE TABLE settlements(
     settled_as INTEGER PRIMARY KEY, tx TEXT NOT NULL, reason TEXT NOT NULL,
     command_seq INTEGER NOT NULL, ended_ms INTEGER NOT NULL);
+{candles.SCHEMA}
 PRAGMA user_version={_VERSION};
 """
 _TIMES: Final = """
@@ -95,6 +98,8 @@ class Rows(NamedTuple):
     trades: list[Row]
     ends: list[Row]
     """Results of settlements; without transaction and reason for a withdrawn one."""
+    candles: Candles
+    """The candles of the new trades."""
 
 
 class ForeignHistoryError(ClobError, code="HISTORY_FOREIGN"):
@@ -183,6 +188,7 @@ class HistoryStore:
             self._db.executemany(_ORDER, rows.orders)
             self._db.executemany(_TRADE, rows.trades)
             self._db.executemany(_END, rows.ends)
+            candles.write_candles(self._db, rows.candles)
             self._db.execute(_APPLIED, applied)
             self._prune(now_ms)
         self.applied = applied
@@ -237,6 +243,12 @@ class StoreReader:
             f"SELECT * FROM trades WHERE market=? AND seq<?{condition} ORDER BY seq DESC LIMIT ?",
             *(market, before, *tokens, limit),
         )
+
+    def candles(self, wanted: CandleRange) -> tuple[int, list[Candle]]:
+        """Return the position in the log, and the candles of a range up to there."""
+        with self._db:  # both in one read
+            seq, found = self.applied().seq, candles.read_candles(self._db, wanted)
+        return seq, found
 
     def first_trades(self, order_id: str, now_ms: int) -> list[TradeRow]:
         """Return the trades of an order at its entry, oldest first."""

@@ -3,6 +3,7 @@
 from typing import Any, Final
 
 from clob_server.api.schemas import (
+    CandlesBody,
     HealthBody,
     MarketBody,
     OrderbookBody,
@@ -12,8 +13,10 @@ from clob_server.api.schemas import (
     TradeBody,
     TradesBody,
 )
+from clob_server.history.candles import INTERVALS_MS
 from clob_server.http.openapi.common import (
     CURSOR,
+    MILLISECONDS,
     PAGED,
     TOKEN_TEXT,
     FieldDoc,
@@ -71,6 +74,22 @@ DESCRIBED: Final = {
         ),
         codes=("INVALID_FIELD", "UNKNOWN_MARKET", "TOKEN_NOT_IN_MARKET", "RECOVERING"),
         refers=(TradeBody, TradesBody),
+    ),
+    "get_candles": RouteDoc(
+        TAG,
+        "List candles of a token, oldest first",
+        CandlesBody,
+        "A candle contains the trades from its begin until before the next one. Without `from` the "
+        f"newest candles are returned; otherwise {PAGED[0].lower()}{PAGED[1:]}",
+        query=(
+            FieldDoc("tokenId", TOKEN_TEXT, "The token; default: YES."),
+            FieldDoc("interval", {"enum": [*INTERVALS_MS]}, "Length of a candle; default: `1m`."),
+            FieldDoc("from", MILLISECONDS, "Lower bound of the begin of a candle."),
+            FieldDoc("to", MILLISECONDS, "Exclusive upper bound of the begin of a candle."),
+            page_size(maximum=1000, default=500),
+            CURSOR,
+        ),
+        codes=("INVALID_FIELD", "UNKNOWN_MARKET", "TOKEN_NOT_IN_MARKET", "RECOVERING"),
     ),
 }
 

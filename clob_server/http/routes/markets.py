@@ -7,12 +7,13 @@ from urllib.parse import quote
 from clob import Market
 from clob.errors import TokenNotInMarketError
 from clob.units import PRICE_MAX
-from clob_server.api.faults import wrong
+from clob_server.api.faults import one_of, wrong
 from clob_server.api.problems import Headers
 from clob_server.api.request import JSON, Reply, reply
-from clob_server.api.schemas import MarketBody, TradesBody
+from clob_server.api.schemas import CandleBody, CandlesBody, MarketBody, TradesBody
 from clob_server.core.registry import MarketText
 from clob_server.core.serialize import market_terms, trade_body
+from clob_server.history.candles import INTERVALS_MS, Candle, CandleRange
 from clob_server.http.compression import has_current, not_modified
 from clob_server.http.pagination import CURSOR_MAX, next_page, read_number
 from clob_server.http.server import Request, Route, Server
@@ -24,6 +25,9 @@ if TYPE_CHECKING:
 TRADES: Final = 50
 """Default number of trades in a list."""
 TRADES_MAX: Final = 100
+CANDLES: Final = 500
+"""Default number of candles in a list."""
+CANDLES_MAX: Final = 1_000
 PAGE: Final = 100
 """Default number of markets in a list."""
 PAGE_MAX: Final = 500
@@ -33,6 +37,7 @@ PAGES_KEPT: Final = 8
 PAGED: Final = ("limit", "cursor")
 """The parameters of a list of markets."""
 BOOK_QUERY: Final = ("tokenId", "depth")
+CANDLES_QUERY: Final = ("tokenId", "interval", "from", "to", "limit", "cursor")
 TRADES_QUERY: Final = ("limit", "tokenId", "wrapped", "cursor")
 
 _SWITCH: Final = {"true": True, "false": False}
@@ -59,6 +64,19 @@ def token_of(call: Request) -> str | None:
         return None
     value = call.query().get("tokenId")
     return None if value is None else read_token(value)
+
+
+def token_in(market: Market, token: str | None) -> str:
+    """Return a token of a market, YES if it is None.
+
+    Raises:
+        TokenNotInMarketError: not a token of the market.
+    """
+    if token is None or token == market.yes:
+        return market.yes
+    if token == market.no:
+        return token
+    raise TokenNotInMarketError(f"tokenId must be a token of market {market.id}; got {token}")
 
 
 def depth_of(call: Request) -> int | None:
@@ -98,8 +116,8 @@ async def trades(call: Request) -> Reply:
         limit = read_number(query, "limit", TRADES, 1, TRADES_MAX)
         wrapped = read_switch(call, "wrapped")
         before = read_number(query, "cursor", 0, 1, CURSOR_MAX) or None
-    if token is not None and token not in (market.yes, market.no):
-        raise TokenNotInMarketError(f"tokenId must be a token of market {market.id}; got {token}")
+    if token is not None:
+        token_in(market, token)
     tape = await server.history.tape(market.id)
     key = (token, limit, wrapped)
     page = tape.pages.get(key) if before is None else None
@@ -135,6 +153,52 @@ def trades_page(
         path = f"/api/markets/{quote(market, safe='')}/trades"
         headers = next_page(path, query, rows[limit - 1].event.seq)
     return reply(TradesBody(trades=bodies) if wrapped else bodies, headers=headers)
+
+
+# ----- candles -------------------------------------------------------------------------------
+
+
+async def candles(call: Request) -> Reply:
+    """List candles of a token, oldest first."""
+    server, query = call.server, call.query()
+    market = server.state.matcher.market(call.params["marketId"])
+    token, interval = token_in(market, token_of(call)), query.get("interval", "1m")
+    if interval not in INTERVALS_MS:
+        raise wrong("interval", f"must be {one_of(INTERVALS_MS)}", interval)
+    limit = read_number(query, "limit", CANDLES, 1, CANDLES_MAX)
+    to_ms = read_number(query, "to", CURSOR_MAX, 0, CURSOR_MAX)
+    from_ms = read_number(query, "from", 0, 0, CURSOR_MAX)
+    begin_ms = read_number(query, "cursor", from_ms, 0, CURSOR_MAX)
+    newest = "from" not in query and "cursor" not in query
+    wanted = CandleRange(
+        market.id, token, INTERVALS_MS[interval], begin_ms, to_ms, limit + (not newest), newest
+    )
+    found = await server.history.candles(wanted)
+    body = CandlesBody(
+        market_id=market.id,
+        token_id=token,
+        interval=interval,
+        candles=[candle_body(each) for each in found[:limit]],
+    )
+    headers: Headers = ()
+    if len(found) > limit:
+        parameters = {"tokenId": token, "interval": interval, "limit": limit, "to": to_ms}
+        path = f"/api/markets/{quote(market.id, safe='')}/candles"
+        headers = next_page(path, parameters, found[limit].start_ms)
+    return reply(body, headers=headers)
+
+
+def candle_body(candle: Candle) -> CandleBody:
+    """Return the JSON of a candle."""
+    return CandleBody(
+        timestamp=candle.start_ms,
+        open=candle.open,
+        high=candle.high,
+        low=candle.low,
+        close=candle.close,
+        volume=str(candle.volume),
+        num_trades=candle.num_trades,
+    )
 
 
 # ----- markets -------------------------------------------------------------------------------
@@ -195,4 +259,5 @@ ROUTES = (
     Route("get_market", "GET", "/api/markets/{marketId}", get_market),
     Route("get_orderbook", "GET", "/api/markets/{marketId}/orderbook", orderbook, query=BOOK_QUERY),
     Route("get_trades", "GET", "/api/markets/{marketId}/trades", trades, query=TRADES_QUERY),
+    Route("get_candles", "GET", "/api/markets/{marketId}/candles", candles, query=CANDLES_QUERY),
 )

@@ -67,7 +67,8 @@ def test_orderbook_is_a_full_snapshot(connection, market):
     market.order(BUY, 40, 8)
     connection.subscribe(market)
     message, answer = connection.receive(), market.book()
-    assert message["data"] == {name: answer[name] for name in ("bids", "asks", "lastUpdate", "checksum")}
+    names = ("bids", "asks", "lastUpdate", "checksum")
+    assert message["data"] == {name: answer[name] for name in names}
     assert message["seq"] == answer["seq"] == 3
     level = {"price": 40, "size": tokens(15), "numOrders": 2, "orders": 2}
     assert message["data"]["bids"] == [level]
