@@ -11,7 +11,7 @@ import msgspec
 
 from clob.events import MatchType
 from clob.market import Limits, Market, Mode
-from clob.order import Order, SelfTrade
+from clob.order import Order, SelfTrade, Side
 
 
 class Base(msgspec.Struct, frozen=True, kw_only=True, gc=False, tag=True):
@@ -59,6 +59,25 @@ class CancelAll(Base, frozen=True, kw_only=True, gc=False, tag=True):
     """Maker of the orders; None cancels all makers' orders as the operator."""
     market: str | None = None
     """Id of the market; None for all, except those that do not allow cancelling."""
+
+
+class CancelSome(Base, frozen=True, kw_only=True, gc=False, tag=True):
+    """Cancel the orders that pass every filter, in the order of acceptance.
+
+    Like :class:`CancelAll` with more filters; a command of its own, so that the bytes of stored
+    ``CancelAll`` commands keep their meaning.
+    """
+
+    maker: str | None = None
+    """Maker of the orders; None cancels all makers' orders as the operator."""
+    market: str | None = None
+    """Id of the market; None for all, except those that do not allow cancelling."""
+    token: str | None = None
+    """Token of the orders; None for both tokens of each market."""
+    side: Side | None = None
+    """Side of the orders in their own token; None for both."""
+    accepted_until_ms: int | None = None
+    """Last Unix millisecond of acceptance; None for any."""
 
 
 class Reduce(Base, frozen=True, kw_only=True, gc=False, tag=True):
@@ -272,7 +291,7 @@ class ResetClock(Base, frozen=True, kw_only=True, gc=False, tag=True):
 class Batch(Base, frozen=True, kw_only=True, gc=False, tag=True):
     """Several commands about orders, each with its own result, or all or none."""
 
-    commands: "tuple[Submit | Cancel | CancelAll | Reduce | Replace, ...]"
+    commands: "tuple[Submit | Cancel | CancelAll | CancelSome | Reduce | Replace, ...]"
     """The commands in order; their own ``now_ms`` is ignored."""
     atomic: bool = False
     """If one command is rejected, execute none."""
@@ -282,6 +301,7 @@ Single: TypeAlias = (
     Submit
     | Cancel
     | CancelAll
+    | CancelSome
     | Reduce
     | Replace
     | SetNonce

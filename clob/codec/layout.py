@@ -59,6 +59,7 @@ KINDS: Final[dict[int, type[msgspec.Struct]]] = {
     16: commands.ResetClock,
     17: commands.Reopen,
     18: commands.RemoveMarket,
+    19: commands.CancelSome,
     64: events.OrderAdded,
     65: events.Trade,
     66: events.OrderReduced,

@@ -21,8 +21,11 @@ from clob.events import Event, Rejected
 MAGIC: Final = b"CLOBFRM"
 """First bytes of every frame."""
 
-FRAME_VERSION: Final = 2
-"""Version of the frames; no other version is supported."""
+FRAME_VERSION: Final = 3
+"""Version of new frames. It rises with the kinds, so that an older reader rejects new ones."""
+
+FRAME_VERSION_MIN: Final = 2
+"""Oldest version that is read: version 3 added ``CancelSome``."""
 
 HASH_BYTES: Final = 32
 """Length of a hash."""
@@ -326,12 +329,13 @@ def _frame_length(
     magic = head[: len(MAGIC)]
     if magic != MAGIC[: len(magic)]:
         fail(errors.FrameMalformedError, f"a frame must begin with {MAGIC!r}; got {magic!r}")
-    if len(head) > len(MAGIC) and head[len(MAGIC)] != FRAME_VERSION:
-        version = head[len(MAGIC)]
+    version = head[len(MAGIC)] if len(head) > len(MAGIC) else FRAME_VERSION
+    if not FRAME_VERSION_MIN <= version <= FRAME_VERSION:
         newer = version > FRAME_VERSION
         fail(
             errors.FrameNewerError if newer else errors.FrameMalformedError,
-            f"unsupported journal version {version} (expected {FRAME_VERSION})",
+            f"unsupported journal version {version} "
+            f"(expected {FRAME_VERSION_MIN} to {FRAME_VERSION})",
         )
     if len(head) < _HEAD.size:
         fail(errors.FrameTruncatedError, f"header must have {_HEAD.size} bytes; got {len(head)}")

@@ -11,6 +11,7 @@ from clob.commands import (
     Batch,
     Cancel,
     CancelAll,
+    CancelSome,
     Command,
     Expire,
     Reduce,
@@ -38,7 +39,7 @@ from clob.matcher import complementary, queries, rejections
 from clob.matcher import snapshot as _snapshots
 from clob.matcher.engine import Engine
 from clob.matcher.handlers import HANDLERS
-from clob.order import Order, SelfTrade
+from clob.order import Order, SelfTrade, Side
 from clob.status import OrderRecord
 
 
@@ -123,8 +124,8 @@ class Matcher:
         """Execute several commands about orders and return the result of each.
 
         Args:
-            commands: ``Submit``, ``Cancel``, ``CancelAll``, ``Reduce`` and ``Replace``, at most
-                ``Limits.batch_max`` of them. Their own times are ignored.
+            commands: ``Submit``, ``Cancel``, ``CancelAll``, ``CancelSome``, ``Reduce`` and
+                ``Replace``, at most ``Limits.batch_max`` of them. Their own times are ignored.
             now_ms: the time of all of them, Unix milliseconds.
             atomic: execute all or none; the first rejection is raised with its ``index``.
 
@@ -190,6 +191,28 @@ class Matcher:
     ) -> list[Event]:
         """Cancel all orders of a maker, of a market, or both; see :class:`clob.CancelAll`."""
         return self.apply(CancelAll(maker=maker, market=market, now_ms=now_ms))
+
+    def cancel_some(
+        self,
+        now_ms: int = 0,
+        *,
+        maker: str | None = None,
+        market: str | None = None,
+        token: str | None = None,
+        side: Side | None = None,
+        accepted_until_ms: int | None = None,
+    ) -> list[Event]:
+        """Cancel the orders that pass every filter; see :class:`clob.CancelSome`."""
+        return self.apply(
+            CancelSome(
+                maker=maker,
+                market=market,
+                token=token,
+                side=side,
+                accepted_until_ms=accepted_until_ms,
+                now_ms=now_ms,
+            )
+        )
 
     def reduce(
         self, order_id: str | int, size: int, now_ms: int = 0, *, maker: str | None = None

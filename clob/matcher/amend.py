@@ -4,11 +4,11 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from clob.book import rejections as book_rejections
-from clob.commands import CancelAll, Expire, Reduce, Replace, SetNonce
+from clob.commands import CancelAll, CancelSome, Expire, Reduce, Replace, SetNonce
 from clob.errors import RejectedError
 from clob.events import Event, RemovalReason
 from clob.market import Mode
-from clob.matcher import complementary, order_index, rollback
+from clob.matcher import complementary, order_index, rejections, rollback
 from clob.matcher.amounts import resized
 
 if TYPE_CHECKING:
@@ -97,15 +97,46 @@ def replace(engine: "Engine", command: Replace, now_ms: int) -> list[Event]:
 
 def cancel_all(engine: "Engine", command: CancelAll, now_ms: int) -> list[Event]:
     """Remove the orders of a maker, of a market, or both."""
-    markets = [engine.markets[command.market]] if command.market else engine.markets.values()
+    market_state = engine.markets[command.market] if command.market else None
+    return _remove_for(
+        engine, command.maker, _cancellable(engine, command.maker, market_state), now_ms
+    )
+
+
+def cancel_some(engine: "Engine", command: CancelSome, now_ms: int) -> list[Event]:
+    """Remove the orders that pass every filter. O(orders of the maker, or of the market)."""
+    token, side, until_ms = command.token, command.side, command.accepted_until_ms
+    market_state = rejections.market_of_filters(engine, command.market, token)
+    entries = [
+        entry
+        for entry in _cancellable(engine, command.maker, market_state)
+        if (token is None or entry.order.token == token)
+        and (side is None or entry.order.side is side)
+        and (until_ms is None or entry.accepted_ms <= until_ms)
+    ]
+    return _remove_for(engine, command.maker, entries, now_ms)
+
+
+def _cancellable(
+    engine: "Engine", maker: str | None, market_state: "MarketState | None"
+) -> list["OrderEntry"]:
+    """Return the orders of a maker or of all, in a market or in all that allow cancelling."""
+    markets = engine.markets.values() if market_state is None else (market_state,)
     entries: list[OrderEntry] = []
-    for market_state in markets:
-        if command.maker is None:
-            for maker in market_state.makers:
-                entries += orders_of_maker(market_state, maker)
-        elif market_state.mode <= Mode.CANCEL_ONLY:
-            entries += orders_of_maker(market_state, command.maker)
-    reason = RemovalReason.ADMIN if command.maker is None else RemovalReason.CANCELLED
+    for each in markets:
+        if maker is None:
+            for known in each.makers:
+                entries += orders_of_maker(each, known)
+        elif each.mode <= Mode.CANCEL_ONLY:
+            entries += orders_of_maker(each, maker)
+    return entries
+
+
+def _remove_for(
+    engine: "Engine", maker: str | None, entries: list["OrderEntry"], now_ms: int
+) -> list[Event]:
+    """Remove orders in the order of acceptance, for their maker or for the operator."""
+    reason = RemovalReason.ADMIN if maker is None else RemovalReason.CANCELLED
     return remove_all(engine, by_number(entries), reason, now_ms)
 
 

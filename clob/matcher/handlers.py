@@ -94,6 +94,7 @@ HANDLERS: Final[dict[type, Handler]] = {
     commands.Reduce: Handler(rejections.check_reduce, amend.reduce),
     commands.Replace: Handler(rejections.check_replace, amend.replace),
     commands.CancelAll: Handler(rejections.check_cancel_all, amend.cancel_all),
+    commands.CancelSome: Handler(rejections.check_cancel_some, amend.cancel_some),
     commands.SetNonce: Handler(rejections.check_set_nonce, amend.set_nonce),
     commands.Expire: Handler(rejections.check_expire, amend.expire),
     commands.AddMarket: Handler(rejections.check_add_market, add_market),

@@ -38,6 +38,7 @@ BATCH_KINDS = (
     commands.Submit,
     commands.Cancel,
     commands.CancelAll,
+    commands.CancelSome,
     commands.Reduce,
     commands.Replace,
 )
@@ -389,7 +390,7 @@ def _find_order(state: "Admission", command: OrderCommand, mode_max: Mode) -> "O
     return entry
 
 
-# ----- CancelAll, SetNonce, Expire -----------------------------------------------------------
+# ----- CancelAll, CancelSome, SetNonce, Expire -----------------------------------------------
 
 
 def check_cancel_all(state: "Admission", command: commands.CancelAll, now_ms: int) -> None:
@@ -399,6 +400,37 @@ def check_cancel_all(state: "Admission", command: commands.CancelAll, now_ms: in
         market_state = find_market(state, command.market)
         if command.maker is not None:
             check_mode(market_state, Mode.CANCEL_ONLY)
+
+
+def check_cancel_some(state: "Admission", command: commands.CancelSome, now_ms: int) -> None:
+    """Raise if a filter is invalid, or its market does not allow its makers to cancel."""
+    check_maker(command.maker)
+    if command.token is not None:
+        check_text("token", command.token, 1)
+    if command.side is not None and type(command.side) is not Side:
+        raise errors.InvalidCommandError(f"side must be a Side or None; got {show(command.side)}")
+    if command.accepted_until_ms is not None:
+        until_ms = command.accepted_until_ms
+        check_integer("accepted_until_ms", until_ms, 0, TIME_MAX, errors.InvalidCommandError)
+    market_state = market_of_filters(state, command.market, command.token)
+    if market_state is not None and command.maker is not None:
+        check_mode(market_state, Mode.CANCEL_ONLY)
+
+
+def market_of_filters(
+    state: "Admission", market: str | None, token: str | None
+) -> "MarketState | None":
+    """Return the only market that can pass the filters, None for all; raise if none can."""
+    if market is None and token is not None:
+        market = state.tokens.get(token)
+        if market is None:
+            raise errors.TokenNotInMarketError(f"no market has token {show(token)}")
+    if market is None:
+        return None
+    market_state = find_market(state, market)
+    if token is not None:
+        find_book(market_state, token)
+    return market_state
 
 
 def check_set_nonce(state: "Admission", command: commands.SetNonce, now_ms: int) -> None:

@@ -8,6 +8,7 @@ import msgspec
 
 from clob import (
     CancelAll,
+    CancelSome,
     Event,
     Expire,
     OrderAdded,
@@ -37,7 +38,7 @@ from clob_server.history.store import Row, Rows, trade_row
 SETTLEMENTS: Final = frozenset({EndTrades, ReviseTrades})
 """Server commands with rows."""
 BULK_COMMANDS: Final = frozenset(
-    {CancelAll, Expire, Reopen, SetBalance, SetMode, SetNonce, SettleFailed}
+    {CancelAll, CancelSome, Expire, Reopen, SetBalance, SetMode, SetNonce, SettleFailed}
 )
 """Commands that may finish any number of orders."""
 

@@ -45,7 +45,9 @@ _CURE: Final = (
 )
 _WRONG_BYTES: Final = (apsw.SQLITE_IOERR_SHORT_READ, apsw.SQLITE_IOERR_CORRUPTFS)
 
-_VERSION: Final = 2
+_VERSION: Final = 3
+_OLDEST: Final = 2
+"""Oldest format that is read. Opening raises it to ``_VERSION``, whose commands may follow."""
 _PRAGMAS: Final = (
     "PRAGMA locking_mode=EXCLUSIVE",
     "PRAGMA journal_mode=WAL",
@@ -132,11 +134,12 @@ class SqliteLog(Log):
             raise self._damaged(f"{DATABASE} is read-only")
         (version,) = self._row("PRAGMA user_version")
         formats = (
-            f"the log in {self._folder} has format {version}; this version reads format {_VERSION}"
+            f"the log in {self._folder} has format {version}; this version reads formats "
+            f"{_OLDEST} to {_VERSION}"
         )
         if version > _VERSION:
             raise LogNewerError(formats)
-        if 0 < version < _VERSION:
+        if 0 < version < _OLDEST:
             raise LogOlderError(
                 f"{formats} (nothing was released with format {version}: start with an empty "
                 "folder)"
@@ -146,6 +149,8 @@ class SqliteLog(Log):
         self._find_tail(accept_tail)
         # From here on the database is written; close() must checkpoint again, see _commit.
         self._db.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 0)
+        if version < _VERSION:
+            self._row(f"PRAGMA user_version={_VERSION}")
         self._row("COMMIT")
         self._checkpoint("TRUNCATE")
         self._files.replace(files.TIP, files.encode_tip(self.tail))

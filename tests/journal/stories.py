@@ -5,6 +5,7 @@ from clob.commands import (
     Batch,
     Cancel,
     CancelAll,
+    CancelSome,
     Expire,
     Reduce,
     RemoveMarket,
@@ -78,6 +79,8 @@ STORY = [
     SetMarket(market=RAIN, now_ms=2_013),
     SetLimits(limits=Limits(orders_max=3), now_ms=2_014),
     submit("j", Side.BUY, 5, 3, now_ms=2_015),
+    CancelSome(maker="x", token="101", side=Side.SELL, now_ms=2_015),
+    CancelSome(market="rain", token="201", now_ms=2_015),  # rejected: token of another market
     CancelAll(market="rain", now_ms=2_016),
     SetMode(market="rain", mode=Mode.RESOLVED, now_ms=2_017),
     submit("k", Side.BUY, 5, 3, now_ms=2_018),  # rejected: resolved

@@ -378,5 +378,5 @@ def test_balances_orders_and_records_round_trip(own):
 def test_text_enumeration_members_are_encoded_by_position(own):
     assert own.encode(OrderAdded(1, "", "", 1, Side.SELL, 1, 1))[-5] == Side.SELL
     for position, reason in enumerate(RemovalReason):
-        raw = own.write(msgspec.structs.replace(ONE_OF_EACH[21], reason=reason, remaining=0))
+        raw = own.write(msgspec.structs.replace(ONE_OF_EACH[22], reason=reason, remaining=0))
         assert raw[-2] == position

@@ -60,18 +60,18 @@ def test_frame_has_the_documented_format():
     )
     inner = struct.pack("<QIB", 7, 1, 7) + b"e" * 32 + b"s" * 32 + b"12345678"
     inner += struct.pack("<I", 3) + raw
-    expected = b"CLOBFRM\x02" + struct.pack("<I", len(inner) + 32) + inner
+    expected = b"CLOBFRM\x03" + struct.pack("<I", len(inner) + 32) + inner
     assert written == chained(expected, b"p" * 32)
 
 
 def test_smallest_frame_has_57_fixed_bytes():
     assert encode_frame([], 1, ZERO_HASH).hex() == (
-        "434c4f4246524d02"
+        "434c4f4246524d03"
         "2d000000"
         "0100000000000000"
         "00000000"
         "00"
-        "257bc47d4a8aa8f532512a5a6be3f2b56214927c2ed147b8390c66045cc455da"
+        "ff070b8b67f76ab240d3f242af5d86df993a5ccc1371cb40c686d223e61ff7f5"
     )
 
 
@@ -187,13 +187,19 @@ def test_error_codes():
     assert [error.code for error in errors] == codes
 
 
+def test_frame_of_version_2_is_still_read():
+    old = forged(struct.pack("<QIB", 1, 1, 0) + commands_of(encode(Expire(now_ms=5))), version=2)
+    (frame,) = read_frames(old)
+    assert frame.commands() == [Expire(now_ms=5)]
+
+
 def test_newer_frame_version_is_rejected():
     one = three_frames()[0]
     newer = forged(b"content of a newer version", version=FRAME_VERSION + 1)
-    message = r"unsupported journal version 3 \(expected 2\)"
+    message = r"unsupported journal version 4 \(expected 2 to 3\)"
     check_rejected(FrameNewerError, one + newer, message, frame=2, offset=len(one))
     # The header of a newer version may differ as well.
-    check_rejected(FrameNewerError, b"CLOBFRM\x03", message)
+    check_rejected(FrameNewerError, b"CLOBFRM\x04", message)
 
 
 @pytest.mark.parametrize(
@@ -202,7 +208,7 @@ def test_newer_frame_version_is_rejected():
         (b"x", "must begin with b'CLOBFRM'; got b'x'"),
         (b"CLOBFRm", "must begin with"),
         (forged(bytes(13), magic=b"CLOBBOOK"), "must begin with"),
-        (forged(bytes(13), version=1), r"unsupported journal version 1 \(expected 2\)"),
+        (forged(bytes(13), version=1), r"unsupported journal version 1 \(expected 2 to 3\)"),
         (forged(bytes(13), length=44), "must be at least 45; got 44"),
         (forged(struct.pack("<QIB", 0, 0, 0)), "is not 0 commands numbered from 0"),
         (forged(struct.pack("<QIB", 2**64 - 1, 2, 0) + bytes(8)), "content is not 2 commands"),
@@ -324,7 +330,7 @@ def test_every_inserted_or_dropped_byte_is_detected():
 
 @given(raw=st.binary(max_size=80), inner=st.binary(max_size=80))
 def test_arbitrary_bytes_are_frames_or_rejected(raw, inner):
-    for data in (raw, b"CLOBFRM" + raw, b"CLOBFRM\x02" + raw, forged(inner)):
+    for data in (raw, b"CLOBFRM" + raw, b"CLOBFRM\x03" + raw, forged(inner)):
         try:
             for frame in read_frames(data):
                 frame.commands()

@@ -16,7 +16,7 @@ GOLDEN = dict(
 )
 """Bytes of one value of each kind, by the name of the kind."""
 
-NUMBERED = list(zip(ONE_OF_EACH, (*range(1, 19), *range(64, 70)), strict=True))
+NUMBERED = list(zip(ONE_OF_EACH, (*range(1, 20), *range(64, 70)), strict=True))
 """One value of each kind with its number."""
 
 

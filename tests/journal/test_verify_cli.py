@@ -23,9 +23,9 @@ def test_valid_journal(story, capsys):
     out, err = capsys.readouterr()
     assert err == ""
     assert out == (
-        f"{path}: ok, 5 frames, 34 commands, rejected CLOCK_WENT_BACK 1, DUPLICATE_ORDER 1, "
+        f"{path}: ok, 6 frames, 36 commands, rejected CLOCK_WENT_BACK 1, DUPLICATE_ORDER 1, "
         "MARKET_EXISTS 1, MARKET_NOT_OPEN 2, NONCE_TOO_LOW 1, ORDER_NOT_OPEN 1, "
-        "PRICE_OUT_OF_RANGE 1, UNKNOWN_ORDER 1, last command 34, "
+        "PRICE_OUT_OF_RANGE 1, TOKEN_NOT_IN_MARKET 1, UNKNOWN_ORDER 1, last command 36, "
         f"state hash {recorder.matcher.state_hash().hex()}\n"
     )
 
@@ -54,7 +54,7 @@ def test_damaged_journal_is_reported(story, capsys):
     data = path.read_bytes()
     path.write_bytes(data[:-1])
     assert main(["verify", str(path)]) == 1
-    assert f"{path}: FRAME_TRUNCATED: frame 5 at byte " in capsys.readouterr().out
+    assert f"{path}: FRAME_TRUNCATED: frame 6 at byte " in capsys.readouterr().out
     path.write_bytes(data[:200] + b"!" + data[201:])
     assert main(["verify", str(path)]) == 1
     assert f"{path}: CHAIN_BROKEN: frame 1 at byte 0: " in capsys.readouterr().out
@@ -62,7 +62,7 @@ def test_damaged_journal_is_reported(story, capsys):
 
 def test_unreadable_files_exit_with_2(tmp_path, capsys):
     newer = tmp_path / "newer"
-    newer.write_bytes(b"CLOBFRM\x03")
+    newer.write_bytes(b"CLOBFRM\x04")
     assert main(["verify", str(newer), str(tmp_path / "missing")]) == 2
     out, err = capsys.readouterr()
     assert out == ""

@@ -166,6 +166,14 @@ ONE_OF_EACH = (
         settled=True,
     ),
     commands.RemoveMarket(now_ms=1, market="rain"),
+    commands.CancelSome(
+        now_ms=1,
+        maker="0xA11CE",
+        market="rain",
+        token=None,
+        side=order.Side.SELL,
+        accepted_until_ms=2**40,
+    ),
     events.OrderAdded(1, "rain", "101", "ord_1", order.Side.BUY, 50, 60 * 10**18),
     events.Trade(
         seq=2,

@@ -8,6 +8,7 @@ from clob import (
     Batch,
     Cancel,
     CancelAll,
+    CancelSome,
     Limits,
     PairedTrade,
     Reduce,
@@ -21,7 +22,7 @@ from clob.errors import TooManyTradesError, UnknownOrderError
 from tests.matcher.test_queries import draw, outcome, world
 from tests.matchers import buy, market, opened, rejected, sell
 
-KINDS = (Submit, Cancel, CancelAll, Reduce, Replace)
+KINDS = (Submit, Cancel, CancelAll, CancelSome, Reduce, Replace)
 
 
 def bundle(rng, matcher, number, now_ms):

@@ -10,6 +10,7 @@ from clob import (
     Batch,
     Cancel,
     CancelAll,
+    CancelSome,
     Expire,
     Funds,
     Limits,
@@ -214,6 +215,12 @@ def draw(rng, number, now_ms):
             return SetNonce(maker=maker, nonce=rng.randint(0, 9), now_ms=now_ms)
         case 5 if rng.random() < 0.1:
             return CancelAll(maker=maker, market=rng.choice((None, where)), now_ms=now_ms)
+        case 5 if rng.random() < 0.1:
+            filters = {
+                "token": rng.choice((None, where + "-yes")),
+                "side": rng.choice((None, *Side)),
+            }
+            return CancelSome(maker=maker, accepted_until_ms=number, now_ms=now_ms, **filters)
         case 6:
             inner = tuple(draw(rng, number, now_ms) for _ in range(3))
             return Batch(commands=inner, atomic=True, now_ms=now_ms)

@@ -8,6 +8,7 @@ from clob import (
     Batch,
     Cancel,
     CancelAll,
+    CancelSome,
     Funds,
     Limits,
     MatchType,
@@ -229,6 +230,8 @@ RULES = [
     (errors.UnknownMarketError, Cancel(order_id="bid", market="x"), ["'x'"]),
     (errors.UnknownMarketError, CancelAll(market="x"), ["'x'"]),
     (errors.UnknownMarketError, CancelAll(market=""), ["''"]),
+    (errors.UnknownMarketError, CancelSome(market=""), ["''"]),
+    (errors.TokenNotInMarketError, CancelSome(token="x"), ["no market", "'x'"]),
     (errors.UnknownMarketError, Settled(market="x", trades=(2,)), ["'x'"]),
     # ----- orders
     (errors.InvalidInstructionError, buy("x", 50, 2, time_in_force=0), ["TimeInForce", 0]),

@@ -11,6 +11,7 @@ from clob import (
     Batch,
     Cancel,
     CancelAll,
+    CancelSome,
     Expire,
     Mode,
     Order,
@@ -57,6 +58,7 @@ EVERYTHING = {
     "reopen": 5,
     "expire": 5,
     "cancel_all": 3,
+    "cancel_some": 3,
     "set_nonce": 3,
     "set_market": 3,
     "name_no": 3,
@@ -258,6 +260,18 @@ class Flow:
         maker = self.rng.choice((None, self.maker(), self.maker()))
         market_id = self.rng.choice((None, self.market().id))
         return CancelAll(maker=maker, market=market_id, now_ms=self.now_ms)
+
+    def cancel_some(self):
+        """Draw a ``CancelSome``: mostly of one maker and of recent orders."""
+        rng, market = self.rng, self.market()
+        return CancelSome(
+            maker=rng.choice((None, self.maker(), self.maker())),
+            market=rng.choice((None, market.id)),
+            token=rng.choice((None, market.yes, market.no or "no token")),
+            side=rng.choice((None, *Side)),
+            accepted_until_ms=rng.choice((None, self.now_ms, max(0, self.now_ms - 50))),
+            now_ms=self.now_ms,
+        )
 
     def reduce(self):
         """Draw a reduction."""

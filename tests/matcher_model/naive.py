@@ -56,7 +56,7 @@ class Naive:
             "id": o.id, "market": c.market, "token": o.token, "maker": o.maker, "side": o.side,
             "price": o.price, "left": o.size, "until": o.expiration_s, "nonce": o.nonce,
             "cap": 10_000 if o.fee_rate_bps is None else o.fee_rate_bps,
-            "payer": o.smart_wallet or o.maker,
+            "payer": o.smart_wallet or o.maker, "at": self.now_ms,
         }  # fmt: skip
         body = c.market, *(getattr(o, name) for name in o.__struct_fields__ if name != "id")
         rests = o.time_in_force in (TimeInForce.GTC, TimeInForce.GTD)
@@ -229,10 +229,29 @@ class Naive:
         self.remove(order, "admin" if c.maker is None else "cancelled")
 
     def cancelall(self, c):
-        """Cancel orders; without a market, skip markets that do not allow it."""
+        self.cancel_where(c, c.market, lambda r: True)
+
+    def cancelsome(self, c):
+        """Cancel orders that pass the filters; a token also names its market."""
+        owner = {t: m.id for m in self.markets.values() for t in (m.yes, m.no)}.get(c.token)
+        wrong = c.token is not None and (owner is None or c.market not in (None, owner))
+        self.reject_if(wrong, "TOKEN_NOT_IN_MARKET")
+        until_ms = self.now_ms if c.accepted_until_ms is None else c.accepted_until_ms
+
+        def passes(r):
+            return (
+                c.token in (None, r["token"])
+                and c.side in (None, r["side"])
+                and r["at"] <= until_ms
+            )
+
+        self.cancel_where(c, owner or c.market, passes)
+
+    def cancel_where(self, c, market, passes):
+        """Cancel the orders that pass; without a market, skip markets that do not allow it."""
         closed = [m for m in self.modes if c.maker is not None and self.modes[m] > Mode.CANCEL_ONLY]
-        self.reject_if(c.market in closed, "MARKET_NOT_OPEN")
-        here = [r for r in self.accepted() if c.market in (None, r["market"])]
+        self.reject_if(market in closed, "MARKET_NOT_OPEN")
+        here = [r for r in self.accepted() if market in (None, r["market"]) and passes(r)]
         cancelled = [r for r in here if c.maker in (None, r["maker"]) and r["market"] not in closed]
         self.remove_all(cancelled, "admin" if c.maker is None else "cancelled")
 

@@ -34,9 +34,9 @@ WRONG = (
 )  # fmt: skip
 WEIGHTS = {
     "submit": 620, "cancel": 110, "replace": 80, "reduce": 50, "batch": 40, "settled": 20,
-    "set_balance": 90, "settle_failed": 4, "expire": 6, "cancel_all": 3, "set_nonce": 3,
-    "set_market": 3, "set_mode": 8, "set_limits": 2, "add_market": 1, "reset_clock": 1,
-    "remove_market": 1,
+    "set_balance": 90, "settle_failed": 4, "expire": 6, "cancel_all": 3, "cancel_some": 3,
+    "set_nonce": 3, "set_market": 3, "set_mode": 8, "set_limits": 2, "add_market": 1,
+    "reset_clock": 1, "remove_market": 1,
 }  # fmt: skip
 
 
@@ -145,6 +145,17 @@ class Commands:
         """Draw a cancel of a maker's orders, of a market's, or of both."""
         market = self.rng.choice((None, self.rng.choice(self.markets).id))
         return clob.CancelAll(maker=self.rng.choice(MAKERS), market=market)
+
+    def cancel_some(self) -> clob.CancelSome:
+        """Draw a cancel of a maker's orders that pass some filters."""
+        market = self.rng.choice(self.markets)
+        return clob.CancelSome(
+            maker=self.rng.choice(MAKERS),
+            market=self.rng.choice((None, market.id)),
+            token=self.rng.choice((None, market.yes)),
+            side=self.rng.choice((None, *clob.Side)),
+            accepted_until_ms=self.rng.choice((None, self.now_ms, self.now_ms // 2)),
+        )
 
     def reduce(self) -> clob.Reduce:
         """Draw a reduction."""

@@ -150,11 +150,11 @@ def test_failed_opens_in_this_process_keep_its_lock(folder, tries):
 @pytest.mark.parametrize(
     ("version", "error", "words"),
     [
-        (3, LogNewerError, "has format 3; this version reads format 2$"),
+        (4, LogNewerError, "has format 4; this version reads formats 2 to 3$"),
         (
             1,
             LogOlderError,
-            r"has format 1; this version reads format 2 \(nothing was released with format 1: "
+            r"has format 1; this version reads formats 2 to 3 \(nothing was released with format 1: "
             r"start with an empty folder\)$",
         ),
     ],
@@ -170,6 +170,14 @@ def test_log_of_another_format_is_rejected_and_unchanged(folder, version, error,
     log = SqliteLog(folder)
     assert seqs(log) == [(1, 1)]
     log.close()
+    assert version_of(folder) == 3, "older servers must reject commands that they do not know"
+
+
+def version_of(folder):
+    db = apsw.Connection(str(folder / "log.db"))
+    (number,) = next(db.execute("PRAGMA user_version"))
+    db.close()
+    return number
 
 
 def set_version(folder, number):

@@ -71,8 +71,8 @@ def test_log_of_an_older_format_is_rejected_in_one_line(tmp_path):
     done = server("--port", 0, "--data-dir", tmp_path)
     assert done.returncode == 2
     assert said(done) == (
-        f"clob-server: LOG_OLDER: the log in {tmp_path} has format 1; this version reads format 2 "
-        "(nothing was released with format 1: start with an empty folder)"
+        f"clob-server: LOG_OLDER: the log in {tmp_path} has format 1; this version reads formats "
+        "2 to 3 (nothing was released with format 1: start with an empty folder)"
     )
 
 
