@@ -17,7 +17,13 @@ from clob.signing.errors import (
 )
 from clob.signing.explain import KNOWN_DOMAINS, Explanation, explain
 from clob.signing.fields import salt_number
-from clob.signing.messages import SignedCancel, SignedSetDelegate, SignedSetNonce
+from clob.signing.messages import (
+    SignedCancel,
+    SignedCancelAll,
+    SignedReduce,
+    SignedSetDelegate,
+    SignedSetNonce,
+)
 from clob.signing.order import (
     ORDER,
     ZERO_ADDRESS,
@@ -59,7 +65,9 @@ __all__ = [
     "Schema",
     "Signed",
     "SignedCancel",
+    "SignedCancelAll",
     "SignedOrder",
+    "SignedReduce",
     "SignedSetDelegate",
     "SignedSetNonce",
     "SignerNotAuthorisedError",

@@ -138,6 +138,22 @@ def side(path: str, value: object) -> int:
     return Side(number) if number in (0, 1) else number
 
 
+def sides(path: str, value: object) -> int:
+    """Read one side or both: 0 or ``BUY``, 1 or ``SELL``, 2 or ``BOTH``.
+
+    Raises:
+        InvalidSideError: any other value.
+    """
+    number = 2 if value == "BOTH" else SIDES.get(value) if type(value) is str else None
+    if number is None:
+        number = integer(value)
+    if number not in (0, 1, 2):
+        raise at(path, InvalidSideError(
+            f'{path} must be 0 or "BUY", 1 or "SELL", 2 or "BOTH"; got {received(value)}'
+        ))  # fmt: skip
+    return int(number)
+
+
 def salt(path: str, value: object) -> int | str:
     """Read a salt in its original form; :func:`salt_number` converts it to a number.
 

@@ -14,6 +14,8 @@ from clob.signing import (
     InvalidFieldError,
     InvalidSignatureError,
     SignedCancel,
+    SignedCancelAll,
+    SignedReduce,
     SignedSetDelegate,
     SignedSetNonce,
     Verdict,
@@ -171,6 +173,14 @@ def message(rng, key, maker):
     made = rng.choice(
         (
             SignedCancel(maker=maker, order_id=f"ord_{nonce}", timestamp_ms=nonce),
+            SignedCancelAll(
+                maker=maker,
+                market_id=rng.choice(("", f"m{nonce}")),
+                token_id=rng.choice(("", str(nonce))),
+                side=rng.randrange(3),
+                timestamp_ms=nonce,
+            ),
+            SignedReduce(maker=maker, order_id="o", remaining=nonce, timestamp_ms=nonce),
             SignedSetNonce(maker=maker, nonce=nonce),
             SignedSetDelegate(maker=maker, delegate=BOB, allowed=rng.random() < 0.5, nonce=nonce),
         )

@@ -1,16 +1,20 @@
-"""Decisions 16, 18 and 26: signed cancels, nonces and delegates."""
+"""Decisions 16, 18 and 26: signed cancels, reductions, nonces and delegates."""
 
 import json
 
 import pytest
 
-from clob.commands import Cancel, SetNonce
+from clob.commands import Cancel, CancelSome, Reduce, SetNonce
+from clob.errors import InvalidAmountError, InvalidSideError
+from clob.order import Side
 from clob.signing import (
     Domain,
     InvalidAddressError,
     InvalidFieldError,
     InvalidSignatureError,
     SignedCancel,
+    SignedCancelAll,
+    SignedReduce,
     SignedSetDelegate,
     SignedSetNonce,
     TimestampOutOfWindowError,
@@ -39,13 +43,23 @@ TOP = 2**256 - 1
 CANCEL = SignedCancel(maker=ALICE, order_id="ord_1700000000_abc123", timestamp_ms=NOW)
 NONCE = SignedSetNonce(maker=ALICE, nonce=7)
 DELEGATE = SignedSetDelegate(maker=ALICE, delegate=BOB, allowed=True, nonce=3)
+CANCEL_ALL = SignedCancelAll(maker=ALICE, market_id="rain", side=1, timestamp_ms=NOW)
+REDUCE = SignedReduce(order_id="ord_1", maker=ALICE, remaining=5 * 10**18, timestamp_ms=NOW)
+ONE_OF_EACH = (CANCEL, CANCEL_ALL, REDUCE, NONCE, DELEGATE)
 MESSAGES = (
+    CANCEL_ALL, SignedCancelAll(maker=ALICE, timestamp_ms=TOP), REDUCE,
+    SignedCancelAll(maker=ALICE, market_id="é😀", token_id=str(TOP), side=0, timestamp_ms=0),
+    replace(REDUCE, order_id="client:é", remaining=TOP),
     CANCEL, NONCE, DELEGATE, replace(DELEGATE, allowed=False), replace(NONCE, nonce=TOP),
     replace(NONCE, nonce=0), replace(CANCEL, order_id="", timestamp_ms=0),
     replace(CANCEL, order_id="é😀" * 100), replace(CANCEL, order_id="0x" + "ab" * 32),
 )  # fmt: skip
 TYPES = {
     SignedCancel: "Cancel(string orderId,address maker,uint256 timestamp)",
+    SignedCancelAll: (
+        "CancelAll(address maker,string marketId,string tokenId,uint8 side,uint256 timestamp)"
+    ),
+    SignedReduce: "Reduce(string orderId,address maker,uint256 remaining,uint256 timestamp)",
     SignedSetNonce: "SetNonce(address maker,uint256 nonce)",
     SignedSetDelegate: "SetDelegate(address maker,address delegate,bool allowed,uint256 nonce)",
 }
@@ -116,6 +130,19 @@ WRONG = {
             None, -1, 1.5, True, "", "1_000", " 5", "0x10", TOP + 1, str(TOP + 1), [], 10**5000,
         ],
     },
+    SignedCancelAll: {
+        "maker": [None, 5, "", ALICE[2:]],
+        "marketId": [5, 1.5, True, [], "\ud800"],
+        "tokenId": [5, 1.5, True, {}, "\ud800"],
+        "side": [-1, 3, 2.0, True, "", "buy", "3", []],
+        "timestamp": [None, -1, 1.5, True, "", TOP + 1],
+    },
+    SignedReduce: {
+        "orderId": [None, 5, "\ud800"],
+        "maker": [None, 5],
+        "remaining": [None, -1, 1.5, True, "", " 5"],
+        "timestamp": [None, -1, 1.5],
+    },
     SignedSetNonce: {
         "maker": [None, 5, "", ALICE[2:]],
         "nonce": [None, -1, 1.5, float("nan"), True, "", "+5", "\uff15", TOP + 1, {}, b"5"],
@@ -129,18 +156,32 @@ WRONG = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("message", [CANCEL, NONCE, DELEGATE], ids=lambda value: value.SCHEMA.name)
+OWN_ERRORS = {
+    "maker": InvalidAddressError,
+    "delegate": InvalidAddressError,
+    "side": InvalidSideError,
+    "remaining": InvalidAmountError,
+}
+"""Errors of invalid fields other than ``InvalidFieldError``."""
+
+
+@pytest.mark.parametrize("message", ONE_OF_EACH, ids=lambda value: value.SCHEMA.name)
 def test_invalid_fields_are_rejected_as_documented(backend, message):
     kind = type(message)
     for name, values in WRONG[kind].items():
-        address = name in ("maker", "delegate")
         for value in values:
-            rejection = InvalidAddressError if address and value is not None else InvalidFieldError
+            rejection = (
+                InvalidFieldError if value is None else OWN_ERRORS.get(name, InvalidFieldError)
+            )
             result = outcome(kind.from_json, signed(message).to_json() | {name: value})
             assert result[:3] == (rejection, rejection.code, name), value
 
 
 UNFIT = {
+    "market_id": [None, 5, "\ud800"],
+    "token_id": [None, 5, b"5"],
+    "side": [-1, 256, True, None, "BUY"],
+    "remaining": [-1, TOP + 1, 1.5, None],
     "order_id": [None, 5, b"x", "\ud800", []],
     "timestamp_ms": [-1, TOP + 1, 1.5, True, None, "5"],
     "nonce": [-1, TOP + 1, 1.5, True, None, "5"],
@@ -150,7 +191,7 @@ UNFIT = {
 }
 
 
-@pytest.mark.parametrize("message", [CANCEL, NONCE, DELEGATE], ids=lambda value: value.SCHEMA.name)
+@pytest.mark.parametrize("message", ONE_OF_EACH, ids=lambda value: value.SCHEMA.name)
 def test_constructed_values_that_do_not_fit_are_not_hashed(backend, message):
     for field in message.SCHEMA.fields:
         for value in UNFIT[field.attribute]:
@@ -172,7 +213,7 @@ OTHER_DOMAINS = (
 )
 
 
-@pytest.mark.parametrize("message", [CANCEL, NONCE, DELEGATE], ids=lambda value: value.SCHEMA.name)
+@pytest.mark.parametrize("message", ONE_OF_EACH, ids=lambda value: value.SCHEMA.name)
 def test_a_signature_is_invalid_for_another_domain(backend, message):
     made = signed(message)
     assert verdict_on(made) is Verdict.VALID
@@ -187,6 +228,13 @@ def test_a_signature_is_invalid_for_another_domain(backend, message):
         (CANCEL, {"order_id": "ord_1700000000_abc123 "}),
         (CANCEL, {"maker": BOB}),
         (CANCEL, {"timestamp_ms": NOW + 1}),
+        (CANCEL_ALL, {"maker": BOB}),
+        (CANCEL_ALL, {"market_id": ""}),
+        (CANCEL_ALL, {"token_id": "rain", "market_id": ""}),
+        (CANCEL_ALL, {"side": 2}),
+        (CANCEL_ALL, {"timestamp_ms": NOW + 1}),
+        (REDUCE, {"order_id": "ord_2"}),
+        (REDUCE, {"remaining": 6 * 10**18}),
         (NONCE, {"maker": BOB}),
         (NONCE, {"nonce": 8}),
         (DELEGATE, {"maker": BOB}),
@@ -201,7 +249,7 @@ def test_a_signature_is_invalid_for_changed_fields(backend, message, changes):
 
 def test_a_delegate_cannot_sign_messages_for_the_maker(backend):
     """Only the maker allows delegates, raises its nonce and cancels."""
-    for message in (CANCEL, NONCE, DELEGATE):
+    for message in ONE_OF_EACH:
         delegates = RecordingHook()
         made = signed(message, KEYS[1])
         with pytest.raises(InvalidSignatureError) as caught:
@@ -244,6 +292,38 @@ def test_window_and_market_of_a_cancel_are_arguments(backend):
     for far in (TOP, 2**64, 0):
         late = replace(CANCEL, timestamp_ms=far)
         assert outcome(late.to_command, NOW)[0] is TimestampOutOfWindowError
+
+
+def test_a_cancel_of_all_reaches_no_order_accepted_after_its_timestamp(backend):
+    expected = CancelSome(
+        maker=ALICE, market="rain", side=Side.SELL, accepted_until_ms=NOW, now_ms=NOW + 1
+    )
+    assert CANCEL_ALL.to_command(NOW + 1) == expected
+    assert CANCEL_ALL.to_command(NOW + 60_000).accepted_until_ms == NOW
+    everything = SignedCancelAll(maker=ALICE, timestamp_ms=NOW).to_command(NOW + 1)
+    assert everything == CancelSome(maker=ALICE, accepted_until_ms=NOW, now_ms=NOW + 1)
+    # At its own time or before it, orders could still be accepted until the timestamp.
+    for now in (NOW - 60_001, NOW - 1, NOW, NOW + 60_001):
+        result = outcome(CANCEL_ALL.to_command, now)
+        assert result[:3] == (TimestampOutOfWindowError, "TIMESTAMP_OUT_OF_WINDOW", "timestamp")
+        assert str(NOW) in result[3]
+        assert str(now) in result[3]
+    assert outcome(replace(CANCEL_ALL, side=3).to_command, NOW + 1)[1] == "INVALID_SIDE"
+
+
+def test_a_cancel_of_all_takes_absent_filters_as_any_and_sides_by_name(backend):
+    read = SignedCancelAll.from_json({"maker": ALICE, "timestamp": NOW})
+    assert (read.market_id, read.token_id, read.side) == ("", "", 2)
+    for number, name in enumerate(("BUY", "SELL", "BOTH")):
+        for side in (name, number, str(number)):
+            assert SignedCancelAll.from_json(CANCEL_ALL.to_json() | {"side": side}).side == number
+
+
+def test_a_signed_reduction_becomes_the_command(backend):
+    assert REDUCE.to_command(NOW - 60_000, market="m") == Reduce(
+        market="m", order_id="ord_1", size=5 * 10**18, maker=ALICE, now_ms=NOW - 60_000
+    )
+    assert outcome(REDUCE.to_command, NOW + 60_001)[0] is TimestampOutOfWindowError
 
 
 def test_decision_18_a_signed_nonce_becomes_the_command(backend):

@@ -15,8 +15,9 @@ from clob.signing import (
     InvalidFieldError,
     InvalidSignatureError,
     SignedCancel,
+    SignedCancelAll,
     SignedOrder,
-    SignedSetDelegate,
+    SignedReduce,
     SignedSetNonce,
     Verdict,
     _secp_py,
@@ -216,7 +217,7 @@ def test_unknown_fields_are_ignored(backend):
 
 @pytest.mark.parametrize("data", [None, 5, "{}", b"{}", [], [GOOD], (), 1.5, True, {1}], ids=repr)
 def test_other_types_than_objects_are_rejected(backend, data):
-    for kind in (SignedOrder, SignedCancel, SignedSetNonce, SignedSetDelegate):
+    for kind in (SignedOrder, SignedCancel, SignedCancelAll, SignedReduce, SignedSetNonce):
         with pytest.raises(InvalidFieldError, match=f"{kind.SCHEMA.name} must be a JSON object"):
             kind.from_json(data)
 

@@ -8,6 +8,7 @@ from clob import (
     Batch,
     Book,
     Cancel,
+    CancelSome,
     Depth,
     Event,
     Level,
@@ -15,6 +16,7 @@ from clob import (
     OrderAdded,
     OrderReduced,
     OrderRemoved,
+    Reduce,
     Rejected,
     SetNonce,
     Side,
@@ -38,7 +40,9 @@ from clob.signing import (
     Schema,
     Signed,
     SignedCancel,
+    SignedCancelAll,
     SignedOrder,
+    SignedReduce,
     SignedSetDelegate,
     SignedSetNonce,
     Verdict,
@@ -110,6 +114,8 @@ def read(body: Mapping[str, Any]) -> SignedOrder:
     """Check that ``from_json`` returns the class it is called on."""
     assert_type(SignedCancel.from_json(body), SignedCancel)
     assert_type(SignedSetNonce.from_json(body).to_command(1), SetNonce)
+    assert_type(SignedCancelAll.from_json(body).to_command(1), CancelSome)
+    assert_type(SignedReduce.from_json(body).to_command(1), Reduce)
     return assert_type(SignedOrder.from_json(body), SignedOrder)
 
 
