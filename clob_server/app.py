@@ -6,11 +6,13 @@ from typing import Final, TypeAlias
 
 from clob_server.api.request import Receive, Scope, Send, SendReply
 from clob_server.core.lifecycle import Phase
+from clob_server.dialects import polymarket
 from clob_server.http.endpoint import Router
 from clob_server.http.openapi import document
 from clob_server.http.routes import admin, gasless, markets, meta, orders
 from clob_server.http.server import Route
 from clob_server.service import Service
+from clob_server.settings import POLYMARKET
 
 Guest: TypeAlias = AbstractAsyncContextManager[None]
 """Runs inside a started service, such as the demo: entered before the first request and left after
@@ -24,6 +26,9 @@ ROUTES: Final[tuple[Route, ...]] = (
     *admin.ROUTES,
 )
 """Every route of the HTTP interface."""
+
+DIALECTS: Final = {POLYMARKET: polymarket.ROUTES}
+"""The additional routes of each dialect, which the OpenAPI document leaves out."""
 
 GC_THRESHOLDS: Final = (10_000, 20, 1_000)
 """The thresholds of the garbage collector while the server runs."""
@@ -39,6 +44,7 @@ class App:
         self._guest: Final = guest
         self._stack: Final = AsyncExitStack()
         self._router: Router | None = None
+        self._routes: Final = (*ROUTES, *DIALECTS.get(service.settings.dialect, ()))
         self.waits_for_body: frozenset[tuple[str, str]] = frozenset()
         """See :attr:`Router.waits_for_body`; set when the service has started."""
         service.openapi = document(ROUTES, service.settings.environment)
@@ -59,7 +65,7 @@ class App:
         """The routes, once the service has started."""
         if self._router is None:
             assert self.service.lifecycle.phase is not Phase.RECOVERING, "the server is starting"
-            self._router = Router(self.service, ROUTES)
+            self._router = Router(self.service, self._routes)
             self.at_once = self._router.at_once  # type: ignore[method-assign]
             self.waits_for_body = self._router.waits_for_body
         return self._router

@@ -27,6 +27,8 @@ from clob_server.core.lifecycle import Lifecycle, Phase
 from clob_server.core.recovery import recover
 from clob_server.core.sequencer import Sequencer, expire_orders
 from clob_server.core.state import ServerState
+from clob_server.dialects.polymarket import Polymarket
+from clob_server.dialects.polymarket.markets import MarketIndex
 from clob_server.feed import Feed
 from clob_server.history.history import History
 from clob_server.http.book_cache import BookCache
@@ -41,7 +43,7 @@ from clob_server.orders.permissions import Permissions
 from clob_server.orders.place import OrderPlacement
 from clob_server.orders.preview import OrderPreview
 from clob_server.orders.retire import MarketRemoval
-from clob_server.settings import Settings
+from clob_server.settings import POLYMARKET, Settings
 from clob_server.settlement.coordinator import SettlementCoordinator
 from clob_server.settlement.markets import MarketConditions
 from clob_server.settlement.operations import ChainContext, Operations
@@ -118,11 +120,14 @@ class Service(Server):
         self.state: ServerState
         self.state, event_hash, count = await asyncio.to_thread(recover, log)
         _LOG.info("recovered", extra={"command_seq": log.tail.seq, "done_again": count})
-        exchange = changed_exchange(self.state.registry.exchange, self.settings)
+        settings = self.settings
+        exchange = changed_exchange(self.state.registry.exchange, settings)
         await asyncio.sleep(self.clock.follow_log(lambda: self.state.now_ms))
         self._build_core(log, event_hash)
         self._build_orders()
         self._build_settlement()
+        if settings.dialect == POLYMARKET:
+            self._build_dialect()
         gauges.show(self)
         records = await asyncio.to_thread(self.state.matcher.open_orders)
         self.resting: RestingIds = await asyncio.to_thread(RestingIds, self.state.matcher, records)
@@ -223,6 +228,11 @@ class Service(Server):
         self.preview: OrderPreview = OrderPreview(
             self.placement, self.auto_open, self.clock.commit_ms
         )
+
+    def _build_dialect(self) -> None:
+        """Build the parts of the dialect that the settings name."""
+        self.polymarket: Polymarket = Polymarket(self, MarketIndex(self.state))
+        self.sequencer.subscribe(self.polymarket.markets.on_batch)
 
     def _build_settlement(self) -> None:
         context = ChainContext(

@@ -23,6 +23,11 @@ NO_CHAIN: Final = "none"
 EMBEDDED: Final = "embedded"
 """Value of ``chain`` for a development chain that the server starts itself."""
 
+NO_DIALECT: Final = "none"
+"""Value of ``dialect`` for a server without one."""
+POLYMARKET: Final = "polymarket"
+"""Value of ``dialect`` for the interface of Polymarket's clients."""
+
 ANY: Final = "*"
 """Value of ``allowed_hosts`` and ``cors_origins`` that allows every one."""
 
@@ -45,6 +50,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """Folder of the log, the history and the secrets; created if missing."""
     environment: str = TEST
     """``test``, open without API keys, or ``production``."""
+    dialect: str = "none"
+    """``polymarket`` serves the interface of Polymarket's clients as well, in their EIP-712 domain
+    and without a chain; ``none`` serves no other interface."""
     demo: bool = False
     """Open a market with two trading bots, in a data folder emptied at each start."""
     chain: str = ""

@@ -12,7 +12,14 @@ from typing import Final
 from clob_server.api.problems import ApiError, Headers
 from clob_server.api.request import ApiRequest
 from clob_server.auth.api_keys import HEADER, find_key
-from clob_server.auth.policy import CHANNEL_RULES, ROUTE_RULES, Budget, Needs, Rule
+from clob_server.auth.policy import (
+    CHANNEL_RULES,
+    POLYMARKET_RULES,
+    ROUTE_RULES,
+    Budget,
+    Needs,
+    Rule,
+)
 from clob_server.auth.rate_limit import RateLimiter
 from clob_server.auth.sites import Sites
 from clob_server.auth.tokens import CHALLENGE, TokenVerifier
@@ -70,7 +77,7 @@ class Guard:
             name: (
                 self._check_of(row.rule(environment)), row.budget, row.creates_order, row.any_host,
             )
-            for name, row in ROUTE_RULES.items()
+            for name, row in (*ROUTE_RULES.items(), *POLYMARKET_RULES.items())
         }  # fmt: skip
 
     # ----- on entry ----------------------------------------------------------------------------

@@ -49,6 +49,10 @@ class Needs(enum.Enum):
     """An operator's token."""
     TOKEN_UNLESS_LOCAL = "a token, scope `{}`; nothing from loopback"
     """A token, except for requests from the same machine that no proxy forwarded."""
+    WALLET_HEADERS = "the wallet's signature in the headers"
+    """Headers of the polymarket dialect that the wallet signed."""
+    CREDENTIALS = "the wallet's credentials in the headers"
+    """Headers of the polymarket dialect, signed with the secret of the wallet's credentials."""
     UNAVAILABLE = "not available"
     """The route does not exist in this environment."""
 
@@ -176,6 +180,31 @@ ROUTE_RULES: Final[Mapping[str, RouteRule]] = {
     NO_ROUTE: _OPEN,
 }
 """Rules of every route, by route name."""
+
+WALLET: Final = Rule(Needs.WALLET_HEADERS)
+CREDENTIALS: Final = Rule(Needs.CREDENTIALS)
+
+_ACCOUNT: Final = RouteRule(CREDENTIALS, CREDENTIALS)
+_CANCELS: Final = RouteRule(CREDENTIALS, CREDENTIALS, Budget.CANCELS)
+
+POLYMARKET_RULES: Final[Mapping[str, RouteRule]] = {
+    f"polymarket_{name}": rule
+    for names, rule in (
+        (
+            "time markets sampling_markets simplified_markets sampling_simplified_markets market "
+            "tick_size neg_risk fee_rate book books price prices midpoint midpoints spread spreads "
+            "last_trade_price last_trades_prices",
+            _OPEN,
+        ),
+        (
+            "rfq_get rfq_post rfq_put rfq_delete rewards_get rewards_post rewards_put "
+            "rewards_delete builder_get builder_post builder_put builder_delete",
+            _OPEN,
+        ),
+    )
+    for name in names.split()
+}
+"""Rules of the routes of the polymarket dialect, by route name."""
 
 CHANNEL_RULES: Final[Mapping[str, RouteRule]] = {
     "orderbook": _OPEN,

@@ -16,9 +16,12 @@ from clob_server.api.docstrings import field_texts
 from clob_server.auth.tokens import public_key
 from clob_server.chain.config import check_chain
 from clob_server.core.registry import DAY_UNITS
+from clob_server.dialects.polymarket.wallets import check_dialect, defaults
 from clob_server.settings import (
     EMBEDDED,
     NO_CHAIN,
+    NO_DIALECT,
+    POLYMARKET,
     PRODUCTION,
     SECRET_BYTES_MIN,
     TEST,
@@ -49,6 +52,7 @@ _MOST: Final = {
 }
 _WORDS: Final = {
     "environment": (TEST, PRODUCTION),
+    "dialect": (NO_DIALECT, POLYMARKET),
     "history": ("process", "thread"),
     "price_policy": ("nearest", "strict"),
     "log_level": ("debug", "info", "warning", "error"),
@@ -122,6 +126,8 @@ def read_settings(given: Mapping[str, str | None], environ: Mapping[str, str]) -
     values = read_values(given, environ)
     if values.get("demo"):
         values.setdefault("data_dir", DEMO_DIR)
+    if values.get("dialect") == POLYMARKET:
+        values = defaults(values)
     settings = Settings(**values)
     check(settings, values)
     return settings
@@ -199,6 +205,8 @@ def check_proxies(proxies: Iterable[str]) -> None:
 
 def check(settings: Settings, given: Mapping[str, Any]) -> None:
     """Reject settings that a server must not start with."""
+    if settings.dialect == POLYMARKET:
+        check_dialect(settings)
     try:
         domain = settings.domain
     except InvalidDomainError as error:

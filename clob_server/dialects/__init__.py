@@ -1,0 +1,1 @@
+"""Interfaces of other exchanges over the same engine, one package per exchange."""

@@ -1,0 +1,6 @@
+"""The interface that Polymarket's clients call: its routes, credentials and WebSocket channels."""
+
+from clob_server.dialects.polymarket.context import Polymarket
+from clob_server.dialects.polymarket.routes import ROUTES
+
+__all__ = ["ROUTES", "Polymarket"]

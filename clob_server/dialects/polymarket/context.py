@@ -1,0 +1,14 @@
+"""The parts of the server that the routes of the dialect share."""
+
+from dataclasses import dataclass
+
+from clob_server.dialects.polymarket.markets import MarketIndex
+from clob_server.http.server import Server
+
+
+@dataclass(slots=True, eq=False)
+class Polymarket:
+    """Everything that a route of the dialect needs."""
+
+    server: Server
+    markets: MarketIndex

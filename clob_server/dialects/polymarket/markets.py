@@ -1,0 +1,193 @@
+"""Markets by condition id and by token, as Polymarket's clients name them.
+
+A market has the condition id of its condition, or else the hash of its market id. It is visible if
+it has both tokens and they are numbers, as signed orders need.
+"""
+
+from collections.abc import Sequence
+from typing import Any, Final, NamedTuple
+
+from clob import AddMarket, Market, Mode, RemoveMarket, SetMarket
+from clob.errors import UnknownMarketError
+from clob.signing import keccak256
+from clob.signing.fields import received
+from clob.units import UINT256_MAX
+from clob_server.core.commands import BindMarket
+from clob_server.core.registry import MarketText
+from clob_server.core.sequencer import Committed
+from clob_server.core.state import ServerState
+from clob_server.dialects.polymarket.units import TICK, decimal
+
+OUTCOMES: Final = ("Yes", "No")
+"""Names of the outcomes."""
+
+_CHANGES: Final = frozenset((AddMarket, SetMarket, RemoveMarket, BindMarket))
+_NO_HASH: Final = f"0x{bytes(32).hex()}"
+
+
+class Token(NamedTuple):
+    """An outcome token of a visible market."""
+
+    market: str
+    """The market id."""
+    condition_id: str
+    """The condition id, 0x and 64 hex digits."""
+    token: str
+    """The token, decimal digits."""
+    other: str
+    """The other token of the market."""
+    outcome: str
+    """``Yes`` or ``No``."""
+
+
+class MarketIndex:
+    """The visible markets; they are looked for again after a command that changes markets."""
+
+    def __init__(self, state: ServerState) -> None:
+        self._state: Final = state
+        self._tokens: dict[str, Token] = {}
+        self._conditions: dict[str, str] = {}
+        self._is_current = False
+
+    def on_batch(self, batch: Sequence[Committed]) -> None:
+        """Note that a batch has changed markets."""
+        if self._is_current and any(type(done.command) in _CHANGES for done in batch):
+            self._is_current = False
+
+    def token(self, token: str) -> Token:
+        """Return a token.
+
+        Raises:
+            UnknownMarketError: no visible market has it.
+        """
+        found = self._current()._tokens.get(token)
+        if found is None:
+            raise UnknownMarketError(f"there is no order book of token {received(token[:99])}")
+        return found
+
+    def market(self, condition_id: str) -> Market:
+        """Return the market of a condition id.
+
+        Raises:
+            UnknownMarketError: there is none.
+        """
+        name = self._current()._conditions.get(condition_id.lower())
+        if name is None:
+            raise UnknownMarketError(f"there is no market {received(condition_id[:99])}")
+        return self._state.markets[name]
+
+    def tokens(self, market: Market) -> tuple[Token, Token]:
+        """Return the tokens of a visible market, YES first."""
+        tokens = self._current()._tokens
+        return tokens[market.yes], tokens[market.no]
+
+    def sees(self, market: str) -> bool:
+        """Return whether a market is visible."""
+        found = self._state.markets.get(market)
+        token = None if found is None else self._current()._tokens.get(found.yes)
+        return token is not None and token.market == market
+
+    def page(self, first: int, count: int) -> list[Market]:
+        """Return visible markets in the order in which they were created."""
+        names = list(self._current()._conditions.values())[first : first + count]
+        return [self._state.markets[name] for name in names]
+
+    def _current(self) -> "MarketIndex":
+        """Look for the visible markets if there were changes."""
+        if not self._is_current:
+            self._tokens, self._conditions = {}, {}
+            for market in self._state.markets.values():
+                self._add(market)
+            self._is_current = True
+        return self
+
+    def _add(self, market: Market) -> None:
+        """Add a market unless it is hidden."""
+        yes, no = market.yes, market.no
+        if not (is_number(yes) and is_number(no)):
+            return
+        condition = self._state.registry.conditions.get(market.id)
+        raw = keccak256(market.id.encode()) if condition is None else condition.condition_id
+        condition_id = f"0x{raw.hex()}"
+        self._conditions[condition_id] = market.id
+        self._tokens[yes] = Token(market.id, condition_id, yes, no, OUTCOMES[0])
+        self._tokens[no] = Token(market.id, condition_id, no, yes, OUTCOMES[1])
+
+
+def is_number(token: str) -> bool:
+    """Return whether a token is a uint256 in decimal digits.
+
+    >>> is_number("101"), is_number("0101"), is_number("rain")
+    (True, False, False)
+    """
+    is_decimal = token.isascii() and token.isdigit() and len(token) <= len(str(UINT256_MAX))
+    return is_decimal and str(number := int(token)) == token and number <= UINT256_MAX
+
+
+def market_json(index: MarketIndex, state: ServerState, market: Market) -> dict[str, Any]:
+    """Return a market as Polymarket's clients read it; ``market_slug`` is the market id."""
+    registry = state.registry
+    words = registry.words.get(market.id, MarketText())
+    condition = registry.conditions.get(market.id)
+    return {
+        **simplified_json(index, state, market),
+        "enable_order_book": True,
+        "accepting_order_timestamp": None,
+        "minimum_order_size": float(decimal(market.min_size)),
+        "minimum_tick_size": float(TICK),
+        "question_id": _NO_HASH if condition is None else f"0x{condition.question_id.hex()}",
+        "question": words.question,
+        "description": words.description,
+        "market_slug": market.id,
+        "end_date_iso": None,
+        "game_start_time": None,
+        "seconds_delay": 0,
+        "fpmm": "",
+        "maker_base_fee": market.resting_fee_rate_bps,
+        "taker_base_fee": market.incoming_fee_rate_bps,
+        "notifications_enabled": False,
+        "neg_risk": False,
+        "neg_risk_market_id": "",
+        "neg_risk_request_id": "",
+        "icon": "",
+        "image": "",
+        "is_50_50_outcome": False,
+        "tags": [],
+    }
+
+
+def simplified_json(index: MarketIndex, state: ServerState, market: Market) -> dict[str, Any]:
+    """Return the short form of a market."""
+    words = state.registry.words.get(market.id, MarketText())
+    is_open = market.mode is Mode.OPEN
+    return {
+        "condition_id": index.tokens(market)[0].condition_id,
+        "tokens": [
+            {
+                "token_id": token.token,
+                "outcome": token.outcome,
+                "price": middle(state, token) / 200,
+                "winner": words.outcome == token.outcome.lower(),
+            }
+            for token in index.tokens(market)
+        ],
+        "rewards": {"rates": None, "min_size": 0, "max_spread": 0},
+        "active": True,
+        "closed": market.mode is Mode.RESOLVED,
+        "archived": False,
+        "accepting_orders": is_open,
+    }
+
+
+def best_prices(state: ServerState, token: Token) -> tuple[int, int]:
+    """Return the best bid and ask in cents; 0 without a bid, 100 without an ask."""
+    depth = state.matcher.depth(token.market, token.token, 1)
+    return (
+        depth.bids[0].price if depth.bids else 0,
+        depth.asks[0].price if depth.asks else 100,
+    )
+
+
+def middle(state: ServerState, token: Token) -> int:
+    """Return the middle of the best prices in half cents."""
+    return sum(best_prices(state, token))

@@ -1,0 +1,70 @@
+"""The routes of the dialect. Unknown parameters of a query are ignored, as Polymarket does."""
+
+from collections.abc import Callable
+from typing import Final
+
+from clob_server.api.problems import ApiError
+from clob_server.api.request import Reply
+from clob_server.dialects.polymarket import reads
+from clob_server.dialects.polymarket.context import Polymarket
+from clob_server.http.server import Request, Response, Route
+
+PART: Final = "polymarket"
+"""The attribute of the service with the parts of the dialect."""
+ABSENT: Final = ("rfq", "rewards", "builder")
+"""Parts of Polymarket's interface that the dialect does not have."""
+
+
+def absent(_: Polymarket, call: Request) -> Reply:
+    """Reject a request for a part that the dialect does not have."""
+    path = call.scope["path"][:99]
+    raise ApiError(
+        "NOT_FOUND",
+        f"{path} is not served: the polymarket dialect has no {' and no '.join(ABSENT)} routes",
+    )
+
+
+def route(method: str, path: str, handler: Callable[..., Response], name: str = "") -> Route:
+    """Return a route; its name is that of its handler unless another one is given."""
+    reads_body = method != "GET"
+    made = f"{PART}_{name or handler.__name__}"
+    return Route(made, method, path, handler, reads_body=reads_body, part=PART)
+
+
+READS: Final = (
+    route("GET", "/time", reads.time),
+    route("GET", "/markets", reads.markets),
+    route("GET", "/sampling-markets", reads.markets, "sampling_markets"),
+    route("GET", "/simplified-markets", reads.simplified_markets),
+    route(
+        "GET",
+        "/sampling-simplified-markets",
+        reads.simplified_markets,
+        "sampling_simplified_markets",
+    ),
+    route("GET", "/markets/{conditionId}", reads.market),
+    route("GET", "/tick-size", reads.tick_size),
+    route("GET", "/neg-risk", reads.neg_risk),
+    route("GET", "/fee-rate", reads.fee_rate),
+    route("GET", "/book", reads.book),
+    route("POST", "/books", reads.books),
+    route("GET", "/price", reads.price),
+    route("POST", "/prices", reads.prices),
+    route("GET", "/midpoint", reads.midpoint),
+    route("POST", "/midpoints", reads.midpoints),
+    route("GET", "/spread", reads.spread),
+    route("POST", "/spreads", reads.spreads),
+    route("GET", "/last-trade-price", reads.last_trade_price),
+    route("POST", "/last-trades-prices", reads.last_trades_prices),
+)
+"""Routes that anyone may read."""
+
+ROUTES: Final[tuple[Route, ...]] = (
+    *READS,
+    *(
+        route(method, f"/{part}/{{path:path}}", absent, f"{part}_{method.lower()}")
+        for part in ABSENT
+        for method in ("GET", "POST", "PUT", "DELETE")
+    ),
+)
+"""All routes of the dialect."""
