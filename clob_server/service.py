@@ -11,7 +11,7 @@ import clob
 from clob.signing import Domain
 from clob_server import gauges
 from clob_server.api.request import RequestIds
-from clob_server.auth.api_keys import TOKENS, ids_key
+from clob_server.auth.api_keys import TOKENS, ids_key, secret
 from clob_server.auth.guard import Guard
 from clob_server.auth.rate_limit import RateLimiter
 from clob_server.auth.sites import sites_of
@@ -28,6 +28,7 @@ from clob_server.core.recovery import recover
 from clob_server.core.sequencer import Sequencer, expire_orders
 from clob_server.core.state import ServerState
 from clob_server.dialects.polymarket import Polymarket
+from clob_server.dialects.polymarket.credentials import FILE, CredentialStore
 from clob_server.dialects.polymarket.markets import MarketIndex
 from clob_server.feed import Feed
 from clob_server.history.history import History
@@ -231,7 +232,11 @@ class Service(Server):
 
     def _build_dialect(self) -> None:
         """Build the parts of the dialect that the settings name."""
-        self.polymarket: Polymarket = Polymarket(self, MarketIndex(self.state))
+        self.polymarket: Polymarket = Polymarket(
+            self,
+            MarketIndex(self.state),
+            CredentialStore(secret(self.folder, FILE), self.state.registry),
+        )
         self.sequencer.subscribe(self.polymarket.markets.on_batch)
 
     def _build_settlement(self) -> None:

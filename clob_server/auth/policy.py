@@ -196,6 +196,8 @@ POLYMARKET_RULES: Final[Mapping[str, RouteRule]] = {
             "last_trade_price last_trades_prices",
             _OPEN,
         ),
+        ("create_api_key derive_api_key", RouteRule(WALLET, WALLET)),
+        ("api_keys delete_api_key closed_only", _ACCOUNT),
         (
             "rfq_get rfq_post rfq_put rfq_delete rewards_get rewards_post rewards_put "
             "rewards_delete builder_get builder_post builder_put builder_delete",

@@ -328,6 +328,19 @@ class RecordRestore(ServerBase, frozen=True, kw_only=True):
     """Text of the operator."""
 
 
+class DeactivateCredentials(ServerBase, frozen=True, kw_only=True):
+    """Deactivate credentials that a wallet derived, for ever.
+
+    Credentials themselves are not logged: they follow from a secret, the wallet and the nonce.
+    """
+
+    KIND: ClassVar[int] = 160
+    address: str
+    """The wallet, in EIP-55 form."""
+    nonce: int
+    """The nonce that they were derived with, below 2**48."""
+
+
 ServerCommand: TypeAlias = (
     OrderCharge
     | AddKey
@@ -347,6 +360,7 @@ ServerCommand: TypeAlias = (
     | ReviseTrades
     | RecordOpener
     | RecordRestore
+    | DeactivateCredentials
 )
 """A server command."""
 

@@ -176,6 +176,7 @@ class _Kept(msgspec.Struct, frozen=True, array_like=True):
     exchange: commands.ExchangeSettings | None = None
     epoch: int = 0
     opened: list[tuple[str, OpenedMarket]] = []
+    deactivated: list[tuple[str, int]] = []
 
 
 class Registry:
@@ -189,6 +190,8 @@ class Registry:
         """Conditions by market id."""
         self.opened: dict[str, OpenedMarket] = {}
         """The markets that orders opened and no operator has taken over, oldest first."""
+        self.deactivated: set[tuple[str, int]] = set()
+        """The credentials of dialects that were deactivated: wallet and nonce."""
         self.grants: FaucetGrants = FaucetGrants()
         """Faucet grants of the last day."""
         self.settling: SettlementLedger = SettlementLedger()
@@ -220,6 +223,9 @@ class Registry:
             commands.DescribeExchange: self._describe_exchange,
             commands.RecordRestore: self._record_restore,
             commands.ReviseTrades: lambda command: self.settling.revise(command),
+            commands.DeactivateCredentials: lambda command: self.deactivated.add(
+                (command.address, command.nonce)
+            ),
         }
 
     def apply(self, command: commands.ServerCommand) -> None:
@@ -319,6 +325,7 @@ class Registry:
             exchange=self.exchange,
             epoch=self.epoch,
             opened=list(self.opened.items()),
+            deactivated=sorted(self.deactivated),
         )
         return msgspec.msgpack.encode(kept)
 
@@ -343,6 +350,7 @@ class Registry:
         made.exchange = kept.exchange
         made.epoch = kept.epoch
         made.opened = dict(kept.opened)
+        made.deactivated = set(kept.deactivated)
         return made
 
 

@@ -54,7 +54,7 @@ RESTORE_GAP: Final = 1_000_000_000
 """Numbers of orders and trades that a restored log skips, since the replaced log may have used
 them; trades settle under their number."""
 
-_VERSION: Final = 3
+_VERSION: Final = 4
 _CHANGES_MARKET: Final = frozenset({AddMarket, SetMarket, SetMode})
 _REPLACED: Final = RemovalReason.REPLACED
 _RECORD: Final = msgspec.msgpack.Decoder(SignatureRecord)

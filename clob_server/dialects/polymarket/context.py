@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from clob_server.dialects.polymarket.credentials import CredentialStore
 from clob_server.dialects.polymarket.markets import MarketIndex
 from clob_server.http.server import Server
 
@@ -12,3 +13,4 @@ class Polymarket:
 
     server: Server
     markets: MarketIndex
+    credentials: CredentialStore

@@ -5,7 +5,7 @@ from typing import Final
 
 from clob_server.api.problems import ApiError
 from clob_server.api.request import Reply
-from clob_server.dialects.polymarket import reads
+from clob_server.dialects.polymarket import login, reads
 from clob_server.dialects.polymarket.context import Polymarket
 from clob_server.http.server import Request, Response, Route
 
@@ -59,8 +59,18 @@ READS: Final = (
 )
 """Routes that anyone may read."""
 
+LOGIN: Final = (
+    route("POST", "/auth/api-key", login.api_key, "create_api_key"),
+    route("GET", "/auth/derive-api-key", login.api_key, "derive_api_key"),
+    route("GET", "/auth/api-keys", login.api_keys),
+    route("DELETE", "/auth/api-key", login.delete_api_key),
+    route("GET", "/auth/ban-status/closed-only", login.closed_only),
+)
+"""Routes of credentials."""
+
 ROUTES: Final[tuple[Route, ...]] = (
     *READS,
+    *LOGIN,
     *(
         route(method, f"/{part}/{{path:path}}", absent, f"{part}_{method.lower()}")
         for part in ABSENT

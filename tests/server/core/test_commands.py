@@ -18,6 +18,7 @@ from clob_server.core.commands import (
     BindMarket,
     Budgets,
     Condition,
+    DeactivateCredentials,
     DeactivateKey,
     DescribeExchange,
     DescribeMarket,
@@ -218,6 +219,10 @@ GOLDEN = [
             "9694cf0000018bcfe5687b0cc420abababababababababababababababababababababababababababababab"
             "ababa56d6f766564"
         ),
+    ),
+    (
+        DeactivateCredentials(now_ms=NOW_MS, address="0xA11CE", nonce=7),
+        "a093cf0000018bcfe5687ba73078413131434507",
     ),
 ]
 """A command of each kind and its bytes, which later versions must read."""

@@ -321,8 +321,8 @@ def test_truncated_or_extended_snapshot_is_rejected():
 @pytest.mark.parametrize(
     ("place", "value", "words"),
     [
-        (0, 1, "the server's snapshot has version 1; this version reads 3"),
-        (0, 4, "the server's snapshot has version 4; this version reads 3"),
+        (0, 1, "the server's snapshot has version 1; this version reads 4"),
+        (0, 5, "the server's snapshot has version 5; this version reads 4"),
         (1, b"none", "snapshot"),
         (2, b"none", "not a snapshot of a server"),
         (3, "many", "not a snapshot of a server"),
@@ -340,8 +340,8 @@ def test_invalid_snapshot_is_rejected(place, value, words):
 
 def test_newer_snapshot_is_rejected_with_its_version():
     parts = msgspec.msgpack.decode(busy().snapshot())
-    parts[0] = 4
-    with pytest.raises(InvalidSnapshotError, match="has version 4; this version reads 3"):
+    parts[0] = 5
+    with pytest.raises(InvalidSnapshotError, match="has version 5; this version reads 4"):
         ServerState.restore(msgspec.msgpack.encode([*parts, "more"]))
 
 
