@@ -154,7 +154,8 @@ def test_failed_opens_in_this_process_keep_its_lock(folder, tries):
         (
             1,
             LogOlderError,
-            r"has format 1; this version reads formats 2 to 3 \(nothing was released with format 1: "
+            r"has format 1; this version reads formats 2 to 3 "
+            r"\(nothing was released with format 1: "
             r"start with an empty folder\)$",
         ),
     ],
