@@ -9,7 +9,7 @@ import logging
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from itertools import islice
+from itertools import islice, takewhile
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -364,6 +364,33 @@ class History:
         return rows + await self._read(
             lambda reader: reader.trades(market, below, limit - len(rows), token), seq
         )
+
+    async def trades_after(
+        self, market: str, limit: int, after: int | None = None, token: str | None = None
+    ) -> list[TradeRow]:
+        """Return up to ``limit`` trades of a market, oldest first.
+
+        Args:
+            market: id of a market that exists.
+            limit: maximum number of trades.
+            after: exclusive lower bound of ``seq``; None for no bound.
+            token: outcome token; None for both.
+
+        Raises:
+            ApiError: RECOVERING, history is too far behind.
+        """
+        tape = await self.tape(market)
+        after, first = after or 0, tape.first_seq
+        recent = [*takewhile(lambda row: row.event.seq > after, tape.newest(token=token))][::-1]
+        if tape.whole or (first is not None and first <= after):
+            return recent[:limit]
+        below = self._state.matcher.seq(market) + 1 if first is None else first
+        seq = self._engine.seq
+        await self.wait_for(seq)
+        older = await self._read(
+            lambda reader: reader.trades_after(market, after, below, limit, token), seq
+        )
+        return (older + recent)[:limit]
 
     async def candles(self, wanted: CandleRange) -> list[Candle]:
         """Return candles of a token, oldest first, with all trades until now.

@@ -244,6 +244,17 @@ class StoreReader:
             *(market, before, *tokens, limit),
         )
 
+    def trades_after(
+        self, market: str, after: int, before: int, limit: int, token: str | None = None
+    ) -> list[TradeRow]:
+        """Return up to ``limit`` trades with ``after < seq < before``, oldest first."""
+        condition, tokens = ("", ()) if token is None else (" AND token=?", (token,))
+        return self._trades(
+            f"SELECT * FROM trades WHERE market=? AND seq>? AND seq<?{condition} "
+            "ORDER BY seq LIMIT ?",
+            *(market, after, before, *tokens, limit),
+        )
+
     def candles(self, wanted: CandleRange) -> tuple[int, list[Candle]]:
         """Return the position in the log, and the candles of a range up to there."""
         with self._db:  # both in one read

@@ -59,7 +59,7 @@ DESCRIBED: Final = {
     ),
     "get_trades": RouteDoc(
         TAG,
-        "List trades of a market, newest first",
+        "List trades of a market, newest first or from a number on",
         {"anyOf": [{"type": "array", "items": refer(TradeBody)}, refer(TradesBody)]},
         PAGED,
         query=(
@@ -69,6 +69,12 @@ DESCRIBED: Final = {
                 "wrapped",
                 {"enum": ["true", "false"]},
                 "With `true` the response is an object with the array as `trades`.",
+            ),
+            FieldDoc("order", {"enum": ["desc", "asc"]}, "`asc`: oldest first; default: `desc`."),
+            FieldDoc(
+                "after",
+                {"type": "integer", "minimum": 0},
+                "Only trades with a higher `seq`; requires `order=asc`.",
             ),
             CURSOR,
         ),

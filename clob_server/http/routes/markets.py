@@ -1,13 +1,13 @@
 """Routes of markets, their order books and their trades."""
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import quote
 
 from clob import Market
 from clob.errors import TokenNotInMarketError
 from clob.units import PRICE_MAX
-from clob_server.api.faults import one_of, wrong
+from clob_server.api.faults import fault, one_of, wrong
 from clob_server.api.problems import Headers
 from clob_server.api.request import JSON, Reply, reply
 from clob_server.api.schemas import CandleBody, CandlesBody, MarketBody, TradesBody
@@ -38,7 +38,10 @@ PAGED: Final = ("limit", "cursor")
 """The parameters of a list of markets."""
 BOOK_QUERY: Final = ("tokenId", "depth")
 CANDLES_QUERY: Final = ("tokenId", "interval", "from", "to", "limit", "cursor")
-TRADES_QUERY: Final = ("limit", "tokenId", "wrapped", "cursor")
+TRADES_QUERY: Final = ("limit", "tokenId", "wrapped", "order", "after", "cursor")
+ASCENDING: Final = "asc"
+"""Value of ``order``: oldest first."""
+DESCENDING: Final = "desc"
 
 _SWITCH: Final = {"true": True, "false": False}
 
@@ -107,30 +110,74 @@ def read_token(value: str) -> str:
 # ----- trades --------------------------------------------------------------------------------
 
 
+class TradesQuery(NamedTuple):
+    """A query of trades."""
+
+    token: str | None
+    """Outcome token; None for both."""
+    limit: int = TRADES
+    wrapped: bool = False
+    """Whether the response is an object."""
+    is_ascending: bool = False
+    """Whether the oldest trade comes first."""
+    bound: int | None = None
+    """``seq`` that all trades are before or, in ascending order, after; None without a bound."""
+
+    def next_page(self, market: str, last: int) -> Headers:
+        """Return the link to the page after a ``seq``."""
+        query = {
+            "limit": self.limit,
+            "wrapped": "true" if self.wrapped else "false",
+            "tokenId": self.token,
+            "order": ASCENDING if self.is_ascending else None,
+        }
+        return next_page(f"/api/markets/{quote(market, safe='')}/trades", query, last)
+
+
 async def trades(call: Request) -> Reply:
     """List trades of a market, newest first (decision 10). First pages are cached."""
     server, market = call.server, call.server.state.matcher.market(call.params["marketId"])
-    token, limit, wrapped, before = token_of(call), TRADES, False, None
-    if call.scope["query_string"]:
-        query = call.query()
-        limit = read_number(query, "limit", TRADES, 1, TRADES_MAX)
-        wrapped = read_switch(call, "wrapped")
-        before = read_number(query, "cursor", 0, 1, CURSOR_MAX) or None
-    if token is not None:
-        token_in(market, token)
+    wanted = trades_query(call)
+    if wanted.token is not None:
+        token_in(market, wanted.token)
     tape = await server.history.tape(market.id)
-    key = (token, limit, wrapped)
-    page = tape.pages.get(key) if before is None else None
+    page = tape.pages.get(wanted)
     if page is None:
         version = tape.version
-        rows = await server.history.trades(market.id, limit + 1, before, token)
-        statuses = await server.history.statuses(market.id, rows[:limit])
-        page = trades_page(server, market.id, rows, statuses, key)
+        find = server.history.trades_after if wanted.is_ascending else server.history.trades
+        rows = await find(market.id, wanted.limit + 1, wanted.bound, wanted.token)
+        statuses = await server.history.statuses(market.id, rows[: wanted.limit])
+        page = trades_page(server, market.id, rows, statuses, wanted)
         # If the market changed while history was read, this page is out of date.
-        if before is None and len(tape.pages) < PAGES_KEPT and tape.version == version:
-            tape.pages[key] = page
+        if wanted.bound is None and len(tape.pages) < PAGES_KEPT and tape.version == version:
+            tape.pages[wanted] = page
     call.usage = None
     return page
+
+
+def trades_query(call: Request) -> TradesQuery:
+    """Read the query of a list of trades.
+
+    Raises:
+        ApiError: INVALID_FIELD.
+    """
+    token = token_of(call)
+    if not call.scope["query_string"]:
+        return TradesQuery(token)
+    query = call.query()
+    order = query.get("order", DESCENDING)
+    if order not in (ASCENDING, DESCENDING):
+        raise wrong("order", f"must be {one_of((ASCENDING, DESCENDING))}", order)
+    if "after" in query and order != ASCENDING:
+        raise fault("after", f"after requires order={ASCENDING}")
+    after = read_number(query, "after", 0, 0, CURSOR_MAX)
+    return TradesQuery(
+        token,
+        read_number(query, "limit", TRADES, 1, TRADES_MAX),
+        read_switch(call, "wrapped"),
+        order == ASCENDING,
+        read_number(query, "cursor", after, 1, CURSOR_MAX) or None,
+    )
 
 
 def trades_page(
@@ -138,21 +185,18 @@ def trades_page(
     market: str,
     rows: "Sequence[TradeRow]",
     statuses: "Sequence[SettlementStatus]",
-    key: tuple[str | None, int, bool],
+    wanted: TradesQuery,
 ) -> Reply:
     """Return a page of trades, with a link to the next one if there are more."""
-    token, limit, wrapped = key
-    ids = server.ids
+    ids, limit = server.ids, wanted.limit
     bodies = [
         trade_body(event, ids.trade(now_ms, number), now_ms, status)
         for (event, now_ms, number), status in zip(rows[:limit], statuses, strict=True)
     ]
     headers: Headers = ()
     if len(rows) > limit:
-        query = {"limit": limit, "wrapped": "true" if wrapped else "false", "tokenId": token}
-        path = f"/api/markets/{quote(market, safe='')}/trades"
-        headers = next_page(path, query, rows[limit - 1].event.seq)
-    return reply(TradesBody(trades=bodies) if wrapped else bodies, headers=headers)
+        headers = wanted.next_page(market, rows[limit - 1].event.seq)
+    return reply(TradesBody(trades=bodies) if wanted.wrapped else bodies, headers=headers)
 
 
 # ----- candles -------------------------------------------------------------------------------

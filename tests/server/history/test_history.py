@@ -131,6 +131,34 @@ def test_cursors_page_through_memory_and_history_without_duplicates(live):
     ] == names
 
 
+def test_trades_after_any_number_are_complete_from_memory_and_history(live):
+    make_trades(live, "forward", 45)  # more than twice the trades in memory
+    whole = all_trades(live, "forward")[::-1]
+    numbers = [each["seq"] for each in whole]
+    assert numbers == sorted(numbers)
+    for limit in (7, 45, 100):
+        assert all_trades(live, "forward", limit=limit, order="asc") == whole
+    token = token_of("forward")
+    for after in (0, *range(0, numbers[-1] + 3, 5), numbers[0], numbers[24], numbers[25]):
+        rest = [each for each in whole if each["seq"] > after]
+        for query in ({"after": after}, {"after": after, "tokenId": token}):
+            assert all_trades(live, "forward", limit=9, order="asc", **query) == rest
+            assert trades(live, "forward", order="asc", limit=9, **query).json() == rest[:9]
+    make_trades(live, "forward", 1)
+    (new,) = trades(live, "forward", order="asc", after=numbers[-1]).json()
+    assert new == trades(live, "forward", limit=1).json()[0]
+
+
+@pytest.mark.parametrize(
+    "query",
+    [{"order": "up"}, {"after": 1}, {"after": "-1", "order": "asc"}, {"after": 1, "order": "desc"}],
+)
+def test_order_of_trades_that_is_not_possible_is_rejected(live, query):
+    make_trades(live, "ordered", 1)
+    answer = live.http.get("/api/markets/ordered/trades", params=query)
+    assert (answer.status_code, answer.json()["code"]) == (422, "INVALID_FIELD")
+
+
 def test_new_trade_invalidates_cached_pages(live):
     make_trades(live, "fresh", 1)
     assert len(trades(live, "fresh").json()) == 1
@@ -194,6 +222,7 @@ def test_trades_are_available_after_a_restart(tmp_path, mode, how):
     with live_server(tmp_path, history=mode, **SETTINGS) as live:
         assert trades(live, "m").json() == page
         assert all_trades(live, "m", limit=9) == whole
+        assert all_trades(live, "m", limit=9, order="asc") == whole[::-1]
         assert live.http.get(f"/api/orders/{first}").json()["status"] == "filled"
         again = make_trades(live, "m", 1)[0]["trades"][0]["id"]
         assert [each["id"] for each in all_trades(live, "m")] == [
