@@ -197,7 +197,14 @@ POLYMARKET_RULES: Final[Mapping[str, RouteRule]] = {
             _OPEN,
         ),
         ("create_api_key derive_api_key", RouteRule(WALLET, WALLET)),
-        ("api_keys delete_api_key closed_only", _ACCOUNT),
+        (
+            "api_keys delete_api_key closed_only create_orders get_order list_orders trades "
+            "balance_allowance update_balance_allowance order_scoring orders_scoring "
+            "notifications drop_notifications",
+            _ACCOUNT,
+        ),
+        ("create_order", _ACCOUNT._replace(creates_order=True)),
+        ("cancel_order cancel_orders cancel_all cancel_market_orders", _CANCELS),
         (
             "rfq_get rfq_post rfq_put rfq_delete rewards_get rewards_post rewards_put "
             "rewards_delete builder_get builder_post builder_put builder_delete",

@@ -68,10 +68,22 @@ class OrderBatches:
         for index, rejection in self._check_signatures(parsed).items():
             results[index] = rejection
             del parsed[index]
-        for index in [i for i, each in parsed.items() if self.placement.accepted_as(each)]:
-            results[index] = await self._first_reply(parsed.pop(index))
-        if parsed:
-            results.update(await self._place(call, parsed))
+        return {**results, **await self.place(call, parsed)}
+
+    async def place(self, call: ApiRequest, parsed: Mapping[int, ParsedOrder]) -> Results:
+        """Place orders that were read and checked, as one batch; return results by their keys.
+
+        Raises:
+            QueueFullError, SequencerStoppedError, OutcomeUnknownError: as ``Sequencer.submit``.
+        """
+        results: Results = {
+            index: await self._first_reply(each)
+            for index, each in parsed.items()
+            if self.placement.accepted_as(each)
+        }
+        new = {index: each for index, each in parsed.items() if index not in results}
+        if new:
+            results.update(await self._place(call, new))
         return results
 
     def _read(self, call: ApiRequest, body: dict[str, Any]) -> ParsedOrder:

@@ -5,7 +5,7 @@ from typing import Final
 
 from clob_server.api.problems import ApiError
 from clob_server.api.request import Reply
-from clob_server.dialects.polymarket import login, reads
+from clob_server.dialects.polymarket import account, login, orders, reads
 from clob_server.dialects.polymarket.context import Polymarket
 from clob_server.http.server import Request, Response, Route
 
@@ -68,9 +68,36 @@ LOGIN: Final = (
 )
 """Routes of credentials."""
 
+ORDERS: Final = (
+    route("POST", "/order", orders.create_order),
+    route("DELETE", "/order", orders.cancel_order),
+    route("POST", "/orders", orders.create_orders),
+    route("DELETE", "/orders", orders.cancel_orders),
+    route("DELETE", "/cancel-all", orders.cancel_all),
+    route("DELETE", "/cancel-market-orders", orders.cancel_market_orders),
+)
+"""Routes that place and cancel orders."""
+
+ACCOUNT: Final = (
+    route("GET", "/data/order/{orderId}", account.get_order),
+    route("GET", "/data/orders", account.list_orders),
+    route("GET", "/data/trades", account.trades),
+    route("GET", "/balance-allowance", account.balance_allowance),
+    route(
+        "GET", "/balance-allowance/update", account.balance_allowance, "update_balance_allowance"
+    ),
+    route("GET", "/order-scoring", account.order_scoring),
+    route("POST", "/orders-scoring", account.orders_scoring),
+    route("GET", "/notifications", account.notifications),
+    route("DELETE", "/notifications", account.drop_notifications),
+)
+"""Routes that read a wallet's orders and trades."""
+
 ROUTES: Final[tuple[Route, ...]] = (
     *READS,
     *LOGIN,
+    *ORDERS,
+    *ACCOUNT,
     *(
         route(method, f"/{part}/{{path:path}}", absent, f"{part}_{method.lower()}")
         for part in ABSENT
