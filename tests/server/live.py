@@ -78,6 +78,7 @@ def started(folder, stderr=None, **settings):
     line = process.stdout.readline()
     if not line.startswith("listening on "):
         process.kill()
+        process.stdout.close()
         raise AssertionError(f"the server ended with {process.wait(END_S)} and printed {line!r}")
     return Live(process, line.split()[-1], folder)
 
