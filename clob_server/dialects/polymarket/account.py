@@ -2,7 +2,7 @@
 
 import asyncio
 import heapq
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from clob import PairedTrade, Side, Trade
@@ -98,7 +98,7 @@ def order_json(polymarket: Polymarket, order: OrderBody, owner: str) -> dict[str
 # ----- trades --------------------------------------------------------------------------------
 
 
-class Match:
+class TokenTrade:
     """A trade of two orders: in a mint or merge, in a token for each."""
 
     def __init__(self, row: TradeRow, other: Trade | None) -> None:
@@ -111,7 +111,7 @@ class Match:
         self.resting: Final = other or event
         """The trade in the token of the resting order."""
         if other is None:
-            self.maker = event.seller if buys else event.buyer
+            self.maker: str = event.seller if buys else event.buyer
             self.maker_side = Side.SELL if buys else Side.BUY
         else:
             is_mint = other.match_type is MatchType.MINT
@@ -119,14 +119,14 @@ class Match:
             self.maker_side = Side.BUY if is_mint else Side.SELL
 
 
-def matches(rows: Iterator[TradeRow]) -> Iterator[Match]:
-    """Yield the matches of a market, newest first, from its trades."""
+def token_trades(rows: Iterator[TradeRow]) -> Iterator[TokenTrade]:
+    """Yield the trades of a market, newest first, from its rows."""
     other: Trade | None = None
     for row in rows:
         if isinstance(row.event, PairedTrade) and not row.event.is_incoming:
             other = row.event
         else:
-            yield Match(row, other)
+            yield TokenTrade(row, other)
             other = None
 
 
@@ -137,20 +137,20 @@ async def trades(polymarket: Polymarket, call: Request) -> Reply:
         position_of(query.get("next_cursor")),
         TradeFilter(polymarket, credentials, query),
     )
-    found: list[Match] = []
+    found: list[TokenTrade] = []
     if before is not None:
         history = polymarket.server.history
         tapes = [(await history.tape(name)).newest() for name in wanted.markets]
-        merged = heapq.merge(*map(matches, tapes), key=lambda match: -match.row.number)
-        for count, match in enumerate(merged, 1):
-            if (not before or match.row.number < before) and wanted.has(match):
-                found.append(match)
+        merged = heapq.merge(*map(token_trades, tapes), key=lambda trade: -trade.row.number)
+        for count, trade in enumerate(merged, 1):
+            if (not before or trade.row.number < before) and wanted.has(trade):
+                found.append(trade)
                 if len(found) > PAGE:
                     break
             if not count % ROWS_MAX:
                 await asyncio.sleep(0)
     more = found[PAGE - 1].row.number if len(found) > PAGE else None
-    data = [await trade_json(polymarket, match, credentials) for match in found[:PAGE]]
+    data = [await trade_json(polymarket, trade, credentials) for trade in found[:PAGE]]
     return page(data, more, PAGE)
 
 
@@ -158,7 +158,7 @@ class TradeFilter:
     """The parameters that select trades of a wallet."""
 
     def __init__(
-        self, polymarket: Polymarket, credentials: Credentials, query: dict[str, str]
+        self, polymarket: Polymarket, credentials: Credentials, query: Mapping[str, str]
     ) -> None:
         index, market, token = polymarket.markets, query.get("market"), query.get("asset_id")
         if market is not None:
@@ -177,38 +177,38 @@ class TradeFilter:
         self._maker: Final = query.get("maker_address")
         self._token: Final = token
 
-    def has(self, match: Match) -> bool:
-        """Return whether a match is selected."""
-        row, parties = match.row, (match.taker, match.maker)
+    def has(self, trade: TokenTrade) -> bool:
+        """Return whether a trade is selected."""
+        row, parties = trade.row, (trade.taker, trade.maker)
         return (
             any(maker in self._makers for maker in parties)
             and self._maker in (None, *parties)
-            and self._token in (None, match.event.token, match.resting.token)
+            and self._token in (None, trade.event.token, trade.resting.token)
             and self._first_ms <= row.now_ms < self._end_ms
             and self._id in (None, self._ids.trade(row.now_ms, row.number))
         )
 
 
 async def trade_json(
-    polymarket: Polymarket, match: Match, credentials: Credentials
+    polymarket: Polymarket, trade: TokenTrade, credentials: Credentials
 ) -> dict[str, Any]:
     """Return a trade as Polymarket's clients read it: its incoming order, and the resting one."""
-    event, row, makers = match.event, match.row, wallets_of(credentials.address)
+    event, row, makers = trade.event, trade.row, wallets_of(credentials.address)
     token = polymarket.markets.token(event.token)
     taker_id = await public_order_id(polymarket, event.incoming_order_id)
     maker_id = await public_order_id(polymarket, event.resting_order_id)
     return trade_body(
-        match,
+        trade,
         token,
-        polymarket.markets.token(match.resting.token),
+        polymarket.markets.token(trade.resting.token),
         trade_id=polymarket.server.ids.trade(row.now_ms, row.number),
         order_ids=(taker_id, maker_id),
-        owners=[credentials.key if each in makers else "" for each in (match.taker, match.maker)],
+        owners=[credentials.key if each in makers else "" for each in (trade.taker, trade.maker)],
     )
 
 
 def trade_body(
-    match: Match,
+    trade: TokenTrade,
     token: Token,
     maker_token: Token,
     *,
@@ -219,14 +219,14 @@ def trade_body(
     """Return the JSON of a trade.
 
     Args:
-        match: the trade.
+        trade: the trade.
         token: the token of the incoming order.
         maker_token: the token of the resting order.
         trade_id: the id of the trade.
         order_ids: the ids of the incoming and of the resting order.
         owners: the keys of their owners; empty for other wallets than that of the request.
     """
-    event, seconds = match.event, str(match.row.now_ms // 1000)
+    event, seconds = trade.event, str(trade.row.now_ms // 1000)
     return {
         "id": trade_id,
         "taker_order_id": order_ids[0],
@@ -242,18 +242,18 @@ def trade_body(
         "outcome": token.outcome,
         "bucket_index": 0,
         "owner": owners[0],
-        "maker_address": match.taker,
+        "maker_address": trade.taker,
         "maker_orders": [
             {
                 "order_id": order_ids[1],
                 "owner": owners[1],
-                "maker_address": match.maker,
+                "maker_address": trade.maker,
                 "matched_amount": decimal(event.size),
-                "price": price_text(match.resting.price),
+                "price": price_text(trade.resting.price),
                 "fee_rate_bps": "0",
                 "asset_id": maker_token.token,
                 "outcome": maker_token.outcome,
-                "side": match.maker_side.name,
+                "side": trade.maker_side.name,
             }
         ],
         "transaction_hash": "",
