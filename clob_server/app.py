@@ -9,7 +9,7 @@ from clob_server.core.lifecycle import Phase
 from clob_server.dialects import polymarket
 from clob_server.http.endpoint import Router
 from clob_server.http.openapi import document
-from clob_server.http.routes import admin, gasless, markets, meta, orders
+from clob_server.http.routes import admin, gasless, makers, markets, meta, orders
 from clob_server.http.server import Route
 from clob_server.service import Service
 from clob_server.settings import POLYMARKET
@@ -20,6 +20,7 @@ the last."""
 
 ROUTES: Final[tuple[Route, ...]] = (
     *orders.ROUTES,
+    *makers.ROUTES,
     *gasless.ROUTES,
     *markets.ROUTES,
     *meta.ROUTES,

@@ -187,6 +187,37 @@ class CandlesBody(Wire, frozen=True, kw_only=True):
     """Candles, oldest first."""
 
 
+class FillData(TradeBody, frozen=True, kw_only=True, gc=False):
+    """A trade from the view of the maker of one of its orders."""
+
+    order_id: str
+    """Id of the maker's order."""
+    role: str
+    """``resting`` or ``incoming``."""
+    side: int
+    """Side of the maker's order: 0 buy, 1 sell."""
+    remaining: str
+    """Remaining size of the maker's order, in wei."""
+
+
+class MakerFill(FillData, frozen=True, kw_only=True):
+    """A fill in a list."""
+
+    maker: str
+    """The maker of the order."""
+    fee: str
+    """Fee of the maker, in wei: of tokens for a buy, of collateral for a sell."""
+    cursor: str
+    """Place of the fill: ``{number of the command}-{index}``, rising with time."""
+
+
+class OrderWithFills(OrderBody, frozen=True, kw_only=True):
+    """An order with its trades, on request."""
+
+    fills: list[MakerFill] | msgspec.UnsetType = msgspec.UNSET
+    """The trades of the order, oldest first; only if requested."""
+
+
 class TradesBody(Wire, frozen=True, kw_only=True):
     """Trades wrapped in an object, on request (decision 10)."""
 

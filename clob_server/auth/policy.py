@@ -127,6 +127,7 @@ ROUTE_RULES: Final[Mapping[str, RouteRule]] = {
     "simulate_order": RouteRule(OPEN, Rule(Needs.SIGNATURE_OR_KEY_FOR_ACCOUNT, TRADE)),
     "get_order": _READ,
     "list_orders": _READ,
+    "list_fills": _READ,
     "cancel_order": _CANCEL,
     "cancel_batch": _CANCEL,
     "set_nonce": _SIGNED,

@@ -153,6 +153,16 @@ def trade_body(
     )
 
 
+def fill_fields(event: Trade, *, is_incoming: bool) -> dict[str, Any]:
+    """Return the fields of a fill besides those of its trade."""
+    return {
+        "order_id": str(event.incoming_order_id if is_incoming else event.resting_order_id),
+        "role": "incoming" if is_incoming else "resting",
+        "side": int(event.incoming_side if is_incoming else 1 - event.incoming_side),
+        "remaining": str(event.incoming_remaining if is_incoming else event.resting_remaining),
+    }
+
+
 def summaries(
     events: Sequence[Event | Rejected],
     ids: Ids,

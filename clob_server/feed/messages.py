@@ -10,7 +10,7 @@ from typing import Final, Literal, TypeAlias
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from clob_server.api.schemas import LevelBody, OrderBody, TradeBody, Wire
+from clob_server.api.schemas import FillData, LevelBody, OrderBody, TradeBody, Wire
 
 POLICY: Final = 1008
 """Close code for a client that breaks a rule or reads too slowly."""
@@ -90,19 +90,6 @@ class TradeData(TradeBody, frozen=True, kw_only=True, gc=False):
     """Remaining size of the resting order, in wei; if 0, its removal follows."""
     incoming_remaining: str
     """Remaining size of the incoming order, in wei."""
-
-
-class FillData(TradeBody, frozen=True, kw_only=True, gc=False):
-    """A trade from the view of the maker of one of its orders."""
-
-    order_id: str
-    """Id of the maker's order."""
-    role: str
-    """``resting`` or ``incoming``."""
-    side: int
-    """Side of the maker's order: 0 buy, 1 sell."""
-    remaining: str
-    """Remaining size of the maker's order, in wei."""
 
 
 class SettlementData(Wire, frozen=True, kw_only=True, gc=False):

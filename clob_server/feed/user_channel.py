@@ -12,15 +12,15 @@ from msgspec import structs
 from clob import Event, PairedTrade, Rejected, RejectedError, Submit, Trade
 from clob.errors import TooManyOrdersError, UnknownOrderError
 from clob.status import OrderRecord, OrderStatus
-from clob_server.api.schemas import OrderBody
+from clob_server.api.schemas import FillData, OrderBody
 from clob_server.core.ids import Ids
 from clob_server.core.sequencer import Committed, Steps, accepted_orders
-from clob_server.core.serialize import order_body, trade_body
+from clob_server.core.serialize import fill_fields, order_body, trade_body
 from clob_server.core.settlement_status import NONE, PENDING
 from clob_server.core.state import ServerState
 from clob_server.feed.broadcast import ScopedSubscription
 from clob_server.feed.event_messages import TradeStatus, message_frame, status_frame
-from clob_server.feed.messages import POLICY, FillData, Heartbeat, OrderChanged, Orders, UserFill
+from clob_server.feed.messages import POLICY, Heartbeat, OrderChanged, Orders, UserFill
 
 ORDERS_MAX: Final = 2_000
 """Open orders in one message; a maker with more has to name a market."""
@@ -258,13 +258,7 @@ class UserChannel:
         status = PENDING if event.market in self._state.settles else NONE
         body = trade_body(event, self._ids.trade(now_ms, filled.number), now_ms, status)
         incoming = filled.is_incoming
-        data = FillData(
-            **structs.asdict(body),
-            order_id=str(event.incoming_order_id if incoming else event.resting_order_id),
-            role="incoming" if incoming else "resting",
-            side=int(event.incoming_side if incoming else 1 - event.incoming_side),
-            remaining=str(event.incoming_remaining if incoming else event.resting_remaining),
-        )
+        data = FillData(**structs.asdict(body), **fill_fields(event, is_incoming=incoming))
         message = UserFill(
             market_id=event.market, token_id=event.token, seq=event.seq, timestamp=now_ms, data=data
         )

@@ -32,6 +32,14 @@ from clob_server.core.settlement_status import (
 from clob_server.core.state import ServerState
 from clob_server.history.candles import Candle, CandleRange, UnwrittenTrades, with_trades
 from clob_server.history.follower import catch_up, ends_at, open_store
+from clob_server.history.of_maker import (
+    FillRange,
+    FillRow,
+    FinishedRange,
+    read_fills,
+    read_fills_of,
+    read_finished,
+)
 from clob_server.history.store import (
     DAMAGE,
     ForeignHistoryError,
@@ -392,6 +400,31 @@ class History:
         )
         return (older + recent)[:limit]
 
+    async def fills(self, wanted: FillRange) -> list[FillRow]:
+        """Return fills of a maker, with all trades until now.
+
+        Raises:
+            ApiError: RECOVERING, history is too far behind.
+        """
+        return await self._read_to_now(lambda reader: read_fills(reader.db, wanted))
+
+    async def fills_of(self, order_id: str, limit: int) -> list[FillRow]:
+        """Return the fills of an order, oldest first.
+
+        Raises:
+            ApiError: RECOVERING, history is too far behind.
+        """
+        return await self._read_to_now(lambda reader: read_fills_of(reader.db, order_id, limit))
+
+    async def finished(self, wanted: FinishedRange) -> list[tuple[int, OrderBody]]:
+        """Return number and body of finished orders of a maker, newest first.
+
+        Raises:
+            ApiError: RECOVERING, history is too far behind.
+        """
+        found = await self._read_to_now(lambda reader: read_finished(reader.db, wanted))
+        return [(number, _ORDER.decode(body)) for number, body in found]
+
     async def candles(self, wanted: CandleRange) -> list[Candle]:
         """Return candles of a token, oldest first, with all trades until now.
 
@@ -428,6 +461,19 @@ class History:
                     statuses[number] = stored[key]
                     tape.set_status(number, stored[key])
         return [statuses[each.number] or PENDING for each in rows]
+
+    async def statuses_of(self, rows: Sequence[TradeRow]) -> dict[int, SettlementStatus]:
+        """Return the settlement status of trades of any markets, by number.
+
+        Raises:
+            ApiError: RECOVERING, history is too far behind.
+        """
+        statuses: dict[int, SettlementStatus] = {}
+        for market in dict.fromkeys(each.event.market for each in rows):
+            of_market = [each for each in rows if each.event.market == market]
+            found = await self.statuses(market, of_market)
+            statuses.update((row.number, at) for row, at in zip(of_market, found, strict=True))
+        return statuses
 
     def _tape(self, market: str) -> TradeTape:
         """Return the trades of a market since the start, and those that were read before."""
@@ -470,6 +516,18 @@ class History:
                 tape.set_status(number, stored[key])
 
     # ----- the reading connection --------------------------------------------------------------
+
+    async def _read_to_now(self, query: Callable[[StoreReader], list[_T]]) -> list[_T]:
+        """Run a query on everything until now.
+
+        Raises:
+            ApiError: RECOVERING, history is too far behind.
+        """
+        seq = self._engine.seq
+        if not seq:  # the file may not exist
+            return []
+        await self.wait_for(seq)
+        return await self._read(query, seq)
 
     async def _read(self, query: Callable[[StoreReader], _T], seq: int = 0) -> _T:
         """Run a query in the reader thread.

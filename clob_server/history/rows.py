@@ -33,7 +33,7 @@ from clob_server.core.sequencer import Steps, accepted_orders
 from clob_server.core.serialize import order_body
 from clob_server.core.state import ServerState
 from clob_server.history.candles import add_trade
-from clob_server.history.store import Row, Rows, trade_row
+from clob_server.history.store import EXPIRED, Row, Rows, trade_row
 
 SETTLEMENTS: Final = frozenset({EndTrades, ReviseTrades})
 """Server commands with rows."""
@@ -203,9 +203,11 @@ def order_row(record: OrderRecord, signature: SignatureRecord | None, seq: int, 
         str(order.id),
         record.order_hash,
         record.market,
+        order.token,
+        int(order.side),
         order.maker,
         record.client_id,
-        record.status.value,
+        EXPIRED if record.removal is RemovalReason.EXPIRED else record.status.value,
         seq,
         now_ms,
         _encode(order_body(record, signature)),

@@ -27,6 +27,8 @@ LOCK: Final = "history.lock"
 ASIDE: Final = "history.db.aside"
 """Name for a history file of another log."""
 DAY_MS: Final = 86_400_000
+EXPIRED: Final = "expired"
+"""Status in the table of an order that was cancelled because it expired."""
 
 BUSY_MS: Final = 10_000
 """Milliseconds a connection waits for another one that creates the tables."""
@@ -45,11 +47,13 @@ _SCHEMA: Final = f"""
 CREATE TABLE applied(seq INTEGER NOT NULL, chain_hash BLOB NOT NULL, event_hash BLOB NOT NULL);
 INSERT INTO applied VALUES(0, zeroblob(32), zeroblob(32));
 CREATE TABLE orders(
-    id TEXT NOT NULL, hash BLOB, market TEXT NOT NULL, maker TEXT NOT NULL, client_id TEXT,
-    status TEXT NOT NULL, command_seq INTEGER NOT NULL, finished_ms INTEGER NOT NULL,
-    body BLOB NOT NULL);
+    id TEXT NOT NULL, hash BLOB, market TEXT NOT NULL, token TEXT NOT NULL, side INTEGER NOT NULL,
+    maker TEXT NOT NULL, client_id TEXT, status TEXT NOT NULL, command_seq INTEGER NOT NULL,
+    finished_ms INTEGER NOT NULL, body BLOB NOT NULL);
 CREATE UNIQUE INDEX orders_id ON orders(id);
 CREATE INDEX orders_hash ON orders(hash) WHERE hash IS NOT NULL;
+CREATE INDEX orders_maker ON orders(maker, status);
+CREATE INDEX orders_client ON orders(maker, client_id) WHERE client_id IS NOT NULL;
 CREATE TABLE trades(
     market TEXT NOT NULL, seq INTEGER NOT NULL, token TEXT NOT NULL,
     resting_order_id TEXT NOT NULL, incoming_order_id TEXT NOT NULL, price INTEGER NOT NULL,
@@ -59,7 +63,10 @@ CREATE TABLE trades(
     command_seq INTEGER NOT NULL, traded_ms INTEGER NOT NULL, number INTEGER NOT NULL,
     PRIMARY KEY(market, seq)) WITHOUT ROWID;
 CREATE INDEX trades_token ON trades(market, token, seq);
-CREATE INDEX trades_incoming ON trades(incoming_order_id);
+CREATE INDEX trades_incoming ON trades(incoming_order_id, number);
+CREATE INDEX trades_resting ON trades(resting_order_id, number);
+CREATE INDEX trades_buyer ON trades(buyer, number);
+CREATE INDEX trades_seller ON trades(seller, number);
 CREATE INDEX trades_settled ON trades(settled_as) WHERE settled_as>0;
 CREATE TABLE settlements(
     settled_as INTEGER PRIMARY KEY, tx TEXT NOT NULL, reason TEXT NOT NULL,
@@ -71,7 +78,7 @@ _TIMES: Final = """
 CREATE INDEX IF NOT EXISTS orders_time ON orders(finished_ms);
 CREATE INDEX IF NOT EXISTS trades_time ON trades(traded_ms);
 """
-_ORDER: Final = f"INSERT OR REPLACE INTO orders VALUES({','.join('?' * 9)})"
+_ORDER: Final = f"INSERT OR REPLACE INTO orders VALUES({','.join('?' * 11)})"
 _TRADE: Final = f"INSERT INTO trades VALUES({','.join('?' * 19)})"
 # A later end of a trade replaces an earlier one, which a reorganisation removed.
 _IS_TRADE: Final = "EXISTS(SELECT 1 FROM trades WHERE trades.settled_as={} AND trades.settled_as>0)"
@@ -219,12 +226,13 @@ class StoreReader:
     """
 
     def __init__(self, folder: Path) -> None:
-        self._db = apsw.Connection(str(folder / FILE), flags=apsw.SQLITE_OPEN_READONLY)
-        self._db.set_busy_timeout(BUSY_MS)
+        self.db: Final = apsw.Connection(str(folder / FILE), flags=apsw.SQLITE_OPEN_READONLY)
+        """The connection, for queries of other modules."""
+        self.db.set_busy_timeout(BUSY_MS)
 
     def applied(self) -> Applied:
         """Return the position in the log."""
-        return applied_in(self._db)
+        return applied_in(self.db)
 
     def order(self, order_id: str) -> bytes | None:
         """Return a finished order as JSON, by id; None if it is not there."""
@@ -257,8 +265,8 @@ class StoreReader:
 
     def candles(self, wanted: CandleRange) -> tuple[int, list[Candle]]:
         """Return the position in the log, and the candles of a range up to there."""
-        with self._db:  # both in one read
-            seq, found = self.applied().seq, candles.read_candles(self._db, wanted)
+        with self.db:  # both in one read
+            seq, found = self.applied().seq, candles.read_candles(self.db, wanted)
         return seq, found
 
     def first_trades(self, order_id: str, now_ms: int) -> list[TradeRow]:
@@ -275,20 +283,20 @@ class StoreReader:
         for start in range(0, len(numbers), PARAMETERS_MAX):
             part = tuple(numbers[start : start + PARAMETERS_MAX])
             query = f"SELECT * FROM settlements WHERE settled_as IN ({','.join('?' * len(part))})"
-            rows: list[Any] = self._db.execute(query, part).fetchall()
+            rows: list[Any] = self.db.execute(query, part).fetchall()
             statuses.update((number, fate_at(tx, reason)) for number, tx, reason, *_ in rows)
         return statuses
 
     def _body(self, query: str, name: object) -> bytes | None:
-        rows: list[Any] = self._db.execute(query, (name,)).fetchall()
+        rows: list[Any] = self.db.execute(query, (name,)).fetchall()
         return rows[-1][0] if rows else None
 
     def _trades(self, query: str, *arguments: Any) -> list[TradeRow]:
-        return [trade_from_row(row) for row in self._db.execute(query, arguments).fetchall()]
+        return [trade_from_row(row) for row in self.db.execute(query, arguments).fetchall()]
 
     def close(self) -> None:
         """Close the file."""
-        self._db.close(True)
+        self.db.close(True)
 
 
 def identities(folder: Path) -> list[tuple[int, int] | None]:

@@ -5,8 +5,10 @@ over orders.
 """
 
 from bisect import bisect_right
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import islice
 from typing import Final
+from urllib.parse import urlencode
 
 import msgspec
 
@@ -37,14 +39,11 @@ def read_number(
     raise wrong(name, f"must be an integer from {minimum} to {maximum}", value)
 
 
-def next_page(path: str, query: Mapping[str, object], cursor: int) -> Headers:
-    """Return the headers that link to the next page.
-
-    The other parameters of the query need no quoting; those that are None are left out.
-    """
-    parameters = "&".join(f"{name}={value}" for name, value in query.items() if value is not None)
-    link = f'<{path}?{parameters}&cursor={cursor}>; rel="next"'
-    return ((b"link", link.encode()), (b"x-next-cursor", b"%d" % cursor))
+def next_page(path: str, query: Mapping[str, object], cursor: int | str) -> Headers:
+    """Return the headers that link to the next page; parameters that are None are left out."""
+    given = {name: value for name, value in query.items() if value is not None}
+    link = f'<{path}?{urlencode({**given, "cursor": cursor})}>; rel="next"'
+    return ((b"link", link.encode()), (b"x-next-cursor", str(cursor).encode()))
 
 
 OrderIds = dict[str, None]
@@ -85,7 +84,12 @@ class RestingIds:
                 self._apply(done.command, done.outcome)
 
     def page(
-        self, maker: str | None, market: str | None, after: int, count: int
+        self,
+        maker: str | None,
+        market: str | None,
+        after: int,
+        count: int,
+        accepts: Callable[[OrderRecord], bool] = lambda _: True,
     ) -> list[OrderRecord]:
         """Return the next resting orders in order of acceptance.
 
@@ -94,12 +98,14 @@ class RestingIds:
             market: only orders of this market; None selects all.
             after: number of the last order of the previous page; 0 starts at the beginning.
             count: largest number of orders.
+            accepts: further condition.
 
         About 4 ms for 500 of 100,000 resting orders.
         """
         ids = self._ids(maker, market)
         first = bisect_right(ids, after, key=self._number) if after else 0
-        return [self._matcher.order(order_id) for order_id in ids[first : first + count]]
+        records = (self._matcher.order(order_id) for order_id in islice(ids, first, None))
+        return list(islice(filter(accepts, records), count))
 
     def _ids(self, maker: str | None, market: str | None) -> list[str]:
         """Return the ids that match."""

@@ -28,6 +28,8 @@ class RouteDoc(NamedTuple):
     text: str = ""
     query: tuple[FieldDoc, ...] = ()
     headers: tuple[FieldDoc, ...] = ()
+    headers_sent: tuple[str, ...] = ()
+    """Further headers of the answer, as named in :data:`ANSWER_HEADERS`."""
     body: Schema | type | None = None
     """Type or schema of the request body; None without a body."""
     codes: tuple[str, ...] = ()
@@ -104,6 +106,7 @@ MARKET_ID: Final[Schema] = {"type": "string", "pattern": "^[A-Za-z0-9._:-]{1,64}
 MILLISECONDS: Final[Schema] = {"type": "integer", "minimum": 0}
 COUNT: Final[Schema] = {"type": "integer", "minimum": 0}
 TEXT: Final[Schema] = {"type": "string"}
+SWITCH: Final[Schema] = {"type": "string", "enum": ["true", "false"]}
 FLAG: Final[Schema] = {"type": "boolean"}
 
 ANSWER_HEADERS: Final[Mapping[str, FieldDoc]] = {
@@ -116,6 +119,7 @@ ANSWER_HEADERS: Final[Mapping[str, FieldDoc]] = {
         FieldDoc("X-RateLimit-Remaining", COUNT, "Requests or orders left in this minute."),
         FieldDoc("X-RateLimit-Reset", COUNT, "Unix second at which the whole budget is back."),
         FieldDoc("Retry-After", COUNT, "Seconds to wait before the request is repeated."),
+        FieldDoc("X-Applied-Seq", COUNT, "Number of the last command that the answer contains."),
         FieldDoc("Link", TEXT, 'The next page, with `rel="next"`; absent on the last one.'),
         FieldDoc("X-Next-Cursor", TEXT, "`cursor` of the next page; absent on the last one."),
     )

@@ -13,7 +13,7 @@ from clob_server.api.problems import CONTENT_TYPE, PROBLEMS, ProblemBody
 from clob_server.auth.policy import ROUTE_RULES, Budget
 from clob_server.chain import messages, operation_bodies
 from clob_server.http import admin_schemas
-from clob_server.http.openapi import admin, gasless, markets, orders
+from clob_server.http.openapi import admin, gasless, makers, markets, orders
 from clob_server.http.openapi.common import (
     ANSWER_HEADERS,
     CURSOR,
@@ -37,6 +37,7 @@ DESCRIBED: Final[Mapping[str, RouteDoc]] = {
     **markets.SERVER_DESCRIBED,
     **markets.DESCRIBED,
     **orders.DESCRIBED,
+    **makers.DESCRIBED,
     **gasless.DESCRIBED,
     **admin.DESCRIBED,
 }
@@ -138,6 +139,7 @@ def operation(
             (
                 *(() if row.budget is Budget.NONE else LIMITED),
                 *(NEXT_PAGE if CURSOR in described.query else ()),
+                *described.headers_sent,
             ),
         ),
         "security": security(row.rule(environment)),
@@ -212,7 +214,7 @@ def with_headers(made: dict[str, Any], headers: Sequence[str]) -> dict[str, Any]
         if status == "200":
             names += headers
         elif status == "429":
-            names += [name for name in headers if name not in NEXT_PAGE]
+            names += [name for name in headers if name in LIMITED]
         if status in RETRIED:
             names.append("retry-after")
         response["headers"] = {

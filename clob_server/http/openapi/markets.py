@@ -18,6 +18,7 @@ from clob_server.http.openapi.common import (
     CURSOR,
     MILLISECONDS,
     PAGED,
+    SWITCH,
     TOKEN_TEXT,
     FieldDoc,
     RouteDoc,
@@ -67,7 +68,7 @@ DESCRIBED: Final = {
             FieldDoc("tokenId", TOKEN_TEXT, "Only trades of this token."),
             FieldDoc(
                 "wrapped",
-                {"enum": ["true", "false"]},
+                SWITCH,
                 "With `true` the response is an object with the array as `trades`.",
             ),
             FieldDoc("order", {"enum": ["desc", "asc"]}, "`asc`: oldest first; default: `desc`."),

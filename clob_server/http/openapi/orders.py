@@ -15,13 +15,11 @@ from clob_server.api.schemas import (
 from clob_server.http.openapi.common import (
     ADDRESS,
     COMMAND,
-    CURSOR,
     DEMO_YES,
     FLAG,
     MARKET_ID,
     MILLISECONDS,
     NUMBER,
-    PAGED,
     PLACING,
     SETTLING_SIGNED,
     SETTLING_UNSIGNED,
@@ -35,7 +33,6 @@ from clob_server.http.openapi.common import (
     Schema,
     array,
     optional,
-    page_size,
     record,
     refer,
     results,
@@ -144,12 +141,6 @@ SIGNED_EXAMPLE: Final[Example] = {
 }
 """A signed order that a server with the default domain accepts."""
 
-LISTED: Final = (
-    FieldDoc("maker", ADDRESS, "Only orders of this wallet."),
-    FieldDoc("marketId", MARKET_ID, "Only orders of this market."),
-    page_size(maximum=500, default=100),
-    CURSOR,
-)
 CANCELLING: Final = (
     "MAKER_NOT_ALLOWED", "INVALID_ADDRESS", "TIMESTAMP_OUT_OF_WINDOW", "INVALID_SIGNATURE",
     "SIGNER_NOT_AUTHORISED", "INVALID_ORDER_ID", "UNKNOWN_ORDER", "NOT_THE_MAKER",
@@ -187,21 +178,6 @@ DESCRIBED: Final = {
         body=GASLESS_ORDER,
         codes=(*SETTLING_UNSIGNED, *PLACING),
         example=GASLESS_EXAMPLE,
-    ),
-    "get_order": RouteDoc(
-        TAG,
-        "Get an order",
-        OrderBody,
-        "By id or by signed hash.",
-        codes=("UNKNOWN_ORDER", "INVALID_ORDER_ID", "INVALID_FIELD", "RECOVERING"),
-    ),
-    "list_orders": RouteDoc(
-        TAG,
-        "List open orders",
-        list[OrderBody],
-        PAGED,
-        query=LISTED,
-        codes=("INVALID_FIELD", "INVALID_ADDRESS", "UNKNOWN_MARKET", "MAKER_NOT_ALLOWED"),
     ),
     "cancel_order": RouteDoc(
         TAG,

@@ -1,18 +1,15 @@
-"""Routes of orders: place, preview, look up, list, cancel; nonces and delegates."""
+"""Routes of orders: place, preview, look up, cancel; nonces and delegates."""
 
 from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
 from clob import ClobError, RejectedError, SetNonce
-from clob.signing import Signed, SignedSetDelegate, SignedSetNonce, fields, verify
+from clob.signing import Signed, SignedSetDelegate, SignedSetNonce, verify
 from clob_server.api.faults import present, read_wallet, wrong
-from clob_server.api.options import market_id
 from clob_server.api.problems import content_of
 from clob_server.api.request import Reply, reply
 from clob_server.api.schemas import DelegateBody, NonceBody
 from clob_server.core.commands import SetDelegate
-from clob_server.core.serialize import order_body
-from clob_server.http.pagination import CURSOR_MAX, next_page, read_number
 from clob_server.http.server import Request, Response, Route
 from clob_server.orders.batch import Results
 from clob_server.orders.cancel import CANCEL, read_cancel
@@ -21,11 +18,6 @@ from clob_server.orders.resource import RULES
 
 _Message = TypeVar("_Message", bound=Signed)
 
-LIMIT: Final = 100
-"""Default number of orders in a list."""
-LIMIT_MAX: Final = 500
-LISTED: Final = ("maker", "marketId", "limit", "cursor")
-"""The parameters of the list."""
 ORDERS_PER_REQUEST: Final = 100
 """Orders cancelled by a nonce after which it is charged as one more request."""
 
@@ -50,33 +42,6 @@ async def validate_order(call: Request) -> Reply:
 async def simulate_order(call: Request) -> Reply:
     """Return the trades that an order would make now."""
     return reply(call.server.preview.simulate(call, call.object()))
-
-
-# ----- looking up ----------------------------------------------------------------------------
-
-
-async def get_order(call: Request) -> Reply:
-    """Return an order by its id or by its hash."""
-    return reply(await call.server.lookup.get(call.params["orderId"]))
-
-
-async def list_orders(call: Request) -> Reply:
-    """List the resting orders in order of acceptance."""
-    server, query = call.server, call.query()
-    maker, market = query.get("maker"), query.get("marketId")
-    if maker is not None:
-        maker = fields.address("maker", maker)
-    if market is not None:
-        market = market_id(market)
-    limit = read_number(query, "limit", LIMIT, 1, LIMIT_MAX)
-    after = read_number(query, "cursor", 0, 0, CURSOR_MAX)
-    records = server.resting.page(maker, market, after, limit + 1)
-    signature = server.state.signature
-    bodies = [order_body(record, signature(record.order.id)) for record in records[:limit]]
-    if len(records) <= limit:
-        return reply(bodies)
-    filters = {"maker": maker, "marketId": market, "limit": limit}
-    return reply(bodies, headers=next_page("/api/orders", filters, records[limit - 1].number))
 
 
 # ----- cancelling ----------------------------------------------------------------------------
@@ -167,7 +132,6 @@ def create(name: str, path: str, handler: Callable[..., Response]) -> Route:
 
 ROUTES = (
     create("create_order", "/api/orders", OrderPlacement.create_signed),
-    Route("list_orders", "GET", "/api/orders", list_orders, query=LISTED),
     create("create_gasless_order", "/api/orders/gasless", OrderPlacement.create_gasless),
     Route("create_batch", "POST", "/api/orders/batch", create_batch, reads_body=True),
     Route("cancel_batch", "DELETE", "/api/orders/batch", cancel_batch, reads_body=True),
@@ -175,7 +139,6 @@ ROUTES = (
     Route("simulate_order", "POST", "/api/orders/simulate", simulate_order, reads_body=True),
     Route("set_nonce", "POST", "/api/orders/nonce", set_nonce, reads_body=True),
     Route("set_delegate", "POST", "/api/orders/delegates", set_delegate, reads_body=True),
-    Route("get_order", "GET", "/api/orders/{orderId}", get_order),
     Route(
         "cancel_order",
         "DELETE",

@@ -8,11 +8,11 @@ import httpx
 import pytest
 
 from clob import Side
-from clob_server.http.routes import gasless, orders
+from clob_server.http.routes import gasless, makers, orders
 from tests.server.api.makers import ONE, ApiClient, Maker, MarketIds, delete, good, problem
 from tests.server.live import live_server
 
-ROUTES = (*orders.ROUTES, *gasless.ROUTES)
+ROUTES = (*orders.ROUTES, *makers.ROUTES, *gasless.ROUTES)
 
 
 # ----- shape of a rejection ------------------------------------------------------------------
@@ -35,7 +35,8 @@ def test_every_route_rejects_with_the_same_shape(http, route):
     elif "{" in path or "unknown" in path:
         problem(http.request(route.method, path), "UNKNOWN_ORDER")
     else:
-        problem(http.request(route.method, path, params={"limit": "x"}), "INVALID_FIELD", "limit")
+        params = {"maker": "0x" + "1" * 40, "limit": "x"}
+        problem(http.request(route.method, path, params=params), "INVALID_FIELD", "limit")
     problem(http.request(route.method, path, headers={"X-API-Key": "no"}), "INVALID_API_KEY")
 
 

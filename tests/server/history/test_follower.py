@@ -151,7 +151,7 @@ def test_history_starts_at_the_snapshot_if_the_beginning_was_dropped(log_and_row
     follow_log(folder)
     rest = dump(folder)
     assert rest["applied"] == whole["applied"]
-    assert rest["orders"] == [row for row in whole["orders"] if row[6] > kept]
+    assert rest["orders"] == [row for row in whole["orders"] if row[8] > kept]
     assert rest["orders"]
     for name in snapshot_names(Folder(folder)):
         (folder / name).unlink()
@@ -170,7 +170,19 @@ def test_old_rows_are_pruned_by_whole_days_also_in_a_rebuild(tmp_path):
         with closing(HistoryStore(tmp_path / name, days=2)) as store:
             for day in range(10):
                 position = store.applied._replace(seq=day + 1)
-                row = (f"o{day}", None, "m", "A", None, "filled", day + 1, day * DAY_MS + 5, b"{}")
+                row = (
+                    f"o{day}",
+                    None,
+                    "m",
+                    "y",
+                    0,
+                    "A",
+                    None,
+                    "filled",
+                    day + 1,
+                    day * DAY_MS + 5,
+                    b"{}",
+                )
                 rows[name].append(row)
                 if many or day == 9:
                     store.write(Rows(rows[name], [], [], {}), position, day * DAY_MS + 5)

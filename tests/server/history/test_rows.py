@@ -36,7 +36,7 @@ from tests.server.engines import signed
 
 SEEDS = range(12)
 COMMANDS = 400
-ID, STATUS, BODY = 0, 5, 8
+ID, STATUS, BODY = 0, 7, 10
 LIMITS = (Limits(finished_max=40, trades_max=8, batch_max=4), Limits(finished_max=60, batch_max=4))
 """Limits under which the engine keeps every order that one command fills."""
 
@@ -73,7 +73,8 @@ class RowChecker:
 
     def check(self, row, order_id, before, kind):
         body = msgspec.json.decode(row[BODY], type=OrderBody)
-        assert row[STATUS] == body.status in ("filled", "cancelled")
+        assert body.status in ("filled", "cancelled")
+        assert row[STATUS] == ("expired" if body.cancel_reason == "expired" else body.status)
         self.reasons[body.cancel_reason if body.status == "cancelled" else "filled"] += 1
         try:
             record = self.exchange.matcher.order(order_id)

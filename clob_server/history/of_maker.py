@@ -1,0 +1,145 @@
+"""Queries of history by maker: fills, and finished orders.
+
+A fill is a trade from the view of one of its makers: a trade between two orders of one maker is two
+fills. Its place is twice the number of the trade, plus one for the incoming order, so that places
+rise with time over all markets and stay the same when history is rebuilt.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Final, NamedTuple
+
+import apsw
+
+from clob import OrderStatus, PairedTrade, Side
+from clob_server.history.store import EXPIRED, Row, TradeRow, trade_from_row
+
+FINISHED: Final = (OrderStatus.FILLED.value, OrderStatus.CANCELLED.value, EXPIRED)
+"""Statuses of finished orders in history, which tells expired orders from cancelled ones."""
+PLACE_MAX: Final = 2**62
+"""Above every place of a fill and every number of an order."""
+
+_COMMAND_SEQ: Final = 16
+"""Index of the command in a row of a trade."""
+# Without INDEXED BY, a query with a market reads all trades of the market.
+_OF_PARTY: Final = (
+    "SELECT * FROM trades INDEXED BY trades_{0} WHERE {0}=?{1} AND number{2}? "
+    "ORDER BY number {3} LIMIT ?"
+)
+_FINISHED: Final = (
+    "SELECT rowid, body FROM orders INDEXED BY orders_{} WHERE maker=? AND status=? AND rowid<?{} "
+    "ORDER BY rowid DESC LIMIT ?"
+)
+
+
+class FillRow(NamedTuple):
+    """A fill."""
+
+    trade: TradeRow
+    command_seq: int
+    """Number of the command that made the trade."""
+    side: Side
+    """Side of the maker's order."""
+    is_incoming: bool
+    """Whether the maker's order is the incoming one."""
+
+    @property
+    def place(self) -> int:
+        """The place among all fills, rising with time."""
+        return 2 * self.trade.number + self.is_incoming
+
+    @property
+    def order_id(self) -> str | int:
+        """Id of the maker's order."""
+        event = self.trade.event
+        return event.incoming_order_id if self.is_incoming else event.resting_order_id
+
+
+class FillRange(NamedTuple):
+    """A query of fills."""
+
+    maker: str
+    market: str | None
+    """Only fills of this market; None for all."""
+    after: int
+    """Place that precedes the result in its order."""
+    limit: int
+    newest_first: bool
+
+
+class FinishedRange(NamedTuple):
+    """A query of finished orders, newest first."""
+
+    maker: str
+    statuses: Sequence[str]
+    """Statuses of :data:`FINISHED`."""
+    before: int
+    """Exclusive upper bound of the order's number in history."""
+    limit: int
+    filters: tuple[tuple[str, object], ...]
+    """Columns with the values that they must have: market, token, side, client_id."""
+
+
+def read_fills(db: apsw.Connection, wanted: FillRange) -> list[FillRow]:
+    """Return fills of a maker by place, at most ``limit``."""
+    newest = wanted.newest_first
+    market, names = ("", ()) if wanted.market is None else (" AND market=?", (wanted.market,))
+    found: list[FillRow] = []
+    for party, side in (("buyer", Side.BUY), ("seller", Side.SELL)):
+        query = _OF_PARTY.format(party, market, *(("<=", "DESC") if newest else (">=", "ASC")))
+        # The other fill of the trade at the bound may be before it: one more is read.
+        arguments = (wanted.maker, *names, wanted.after // 2, wanted.limit + 1)
+        rows: list[Any] = db.execute(query, arguments).fetchall()
+        found.extend(fill_from_row(row, side) for row in rows)
+    found.sort(key=lambda fill: fill.place, reverse=newest)
+    after = wanted.after
+    inside = [each for each in found if (each.place < after if newest else each.place > after)]
+    return inside[: wanted.limit]
+
+
+def read_fills_of(db: apsw.Connection, order_id: str, limit: int) -> list[FillRow]:
+    """Return the fills of an order, oldest first, at most ``limit``."""
+    found: list[FillRow] = []
+    for role in ("resting", "incoming"):
+        query = (
+            f"SELECT * FROM trades INDEXED BY trades_{role} WHERE {role}_order_id=? "
+            "ORDER BY number LIMIT ?"
+        )
+        rows: list[Any] = db.execute(query, (order_id, 2 * limit)).fetchall()
+        found.extend(fill for row in rows for fill in fills_in(row) if fill.order_id == order_id)
+    unique = {each.place: each for each in found}
+    return [unique[place] for place in sorted(unique)[:limit]]
+
+
+def read_finished(db: apsw.Connection, wanted: FinishedRange) -> list[tuple[int, bytes]]:
+    """Return number and JSON of finished orders of a maker, newest first."""
+    conditions = "".join(f" AND {column}=?" for column, _ in wanted.filters)
+    query = _FINISHED.format(
+        "client" if "client_id" in dict(wanted.filters) else "maker", conditions
+    )
+    values = tuple(value for _, value in wanted.filters)
+    found: list[tuple[int, bytes]] = []
+    for status in wanted.statuses:
+        arguments = (wanted.maker, status, wanted.before, *values, wanted.limit)
+        rows: list[Any] = db.execute(query, arguments).fetchall()
+        found.extend(rows)
+    found.sort(reverse=True)
+    return found[: wanted.limit]
+
+
+def fill_from_row(row: Row, side: Side) -> FillRow:
+    """Return the fill of the party on one side of a trade."""
+    trade = trade_from_row(row)
+    event = trade.event
+    is_incoming = (
+        event.is_incoming if isinstance(event, PairedTrade) else (event.incoming_side is side)
+    )
+    return FillRow(trade, row[_COMMAND_SEQ], side, is_incoming)
+
+
+def fills_in(row: Row) -> Iterator[FillRow]:
+    """Yield the fills of a trade: of its buyer, and of its seller."""
+    for side in Side:
+        fill = fill_from_row(row, side)
+        event = fill.trade.event
+        if event.buyer if side is Side.BUY else event.seller:
+            yield fill

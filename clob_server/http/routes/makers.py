@@ -1,0 +1,249 @@
+"""Routes that return the orders and the fills of makers.
+
+Every answer contains all commands that were acknowledged before the request, and says so in
+``X-Applied-Seq``.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from clob.signing import fields
+from clob.status import OrderRecord
+from clob_server.api.faults import one_of, wrong
+from clob_server.api.options import CLIENT_ID_MAX, market_id
+from clob_server.api.problems import Headers
+from clob_server.api.request import Reply, reply
+from clob_server.api.schemas import MakerFill, OrderBody, OrderWithFills
+from clob_server.core.serialize import fill_fields, order_body, trade_body
+from clob_server.history.of_maker import FINISHED, PLACE_MAX, FillRange, FillRow, FinishedRange
+from clob_server.http.pagination import CURSOR_MAX, next_page, read_number
+from clob_server.http.routes.markets import read_switch, token_of
+from clob_server.http.server import Request, Route, Server
+
+LIMIT: Final = 100
+"""Default number of orders or fills in a list."""
+LIMIT_MAX: Final = 500
+OPEN: Final = "open"
+ALL: Final = "all"
+STATUSES: Final[Mapping[str, Sequence[str]]] = {
+    OPEN: (),
+    **{status: (status,) for status in FINISHED},
+    ALL: FINISHED,
+}
+"""Statuses of finished orders in a list, by the name in the query."""
+SIDES: Final = {"0": 0, "BUY": 0, "1": 1, "SELL": 1}
+LISTED: Final = (
+    "maker", "marketId", "tokenId", "side", "status", "clientOrderId", "minSeq", "limit", "cursor",
+)  # fmt: skip
+"""The parameters of the list of orders."""
+FILLS: Final = ("maker", "marketId", "order", "after", "minSeq", "limit", "cursor")
+"""The parameters of the list of fills."""
+PLACE_DIGITS: Final = 20
+"""Digits that a place has fewer of."""
+FINISHED_CURSOR: Final = "f"
+"""First character of a cursor that leads to finished orders."""
+
+
+class OrderFilters(msgspec.Struct, frozen=True):
+    """The filters of a list of orders; None for no filter."""
+
+    maker: str | None
+    market: str | None
+    token: str | None
+    side: int | None
+    client_id: str | None
+    status: str
+    limit: int
+
+    def accepts(self, record: OrderRecord) -> bool:
+        """Return whether a resting order of the maker and the market is in the list."""
+        order = record.order
+        return (
+            self.token in (None, order.token)
+            and self.side in (None, order.side)
+            and self.client_id in (None, record.client_id)
+        )
+
+    def columns(self) -> tuple[tuple[str, object], ...]:
+        """Return the filters of finished orders, besides maker and status."""
+        values = ("market", self.market), ("token", self.token), ("side", self.side)
+        pairs: tuple[tuple[str, object], ...] = (*values, ("client_id", self.client_id))
+        return tuple(pair for pair in pairs if pair[1] is not None)
+
+    def query(self) -> dict[str, object]:
+        """Return the query of the next page."""
+        return {
+            "maker": self.maker,
+            "marketId": self.market,
+            "tokenId": self.token,
+            "side": self.side,
+            "clientOrderId": self.client_id,
+            "status": self.status,
+            "limit": self.limit,
+        }
+
+
+# ----- orders --------------------------------------------------------------------------------
+
+
+async def get_order(call: Request) -> Reply:
+    """Return an order by its id or by its hash, with ``fills=true`` with its fills."""
+    server = call.server
+    order = await server.lookup.get(call.params["orderId"])
+    if not read_switch(call, "fills"):
+        return reply(order)
+    rows = await server.history.fills_of(order.id, LIMIT_MAX)
+    fills = await fill_bodies(server, rows)
+    return reply(OrderWithFills(**msgspec.structs.asdict(order), fills=fills))
+
+
+async def list_orders(call: Request) -> Reply:
+    """List open orders in order of acceptance, then finished ones from the newest."""
+    server, query = call.server, call.query()
+    wanted, cursor = read_filters(call), query.get("cursor", "")
+    applied = await applied_seq(call)
+    bodies: list[OrderBody] = []
+    more: str | None = None
+    if wanted.status in (OPEN, ALL) and not cursor.startswith(FINISHED_CURSOR):
+        after = read_number(query, "cursor", 0, 0, CURSOR_MAX)
+        bodies, more = open_orders(server, wanted, after)
+    if more is None and (statuses := STATUSES[wanted.status]):
+        before = read_place("cursor", cursor.removeprefix(FINISHED_CURSOR), PLACE_MAX)
+        room = wanted.limit - len(bodies)
+        assert wanted.maker is not None
+        found = await server.history.finished(
+            FinishedRange(wanted.maker, statuses, before, room + 1, wanted.columns())
+        )
+        bodies += [body for _, body in found[:room]]
+        if len(found) > room:
+            last = found[room - 1][0] if room else before
+            more = f"{FINISHED_CURSOR}{last}"
+    headers = () if more is None else next_page("/api/orders", wanted.query(), more)
+    return reply(bodies, headers=(*headers, *applied))
+
+
+def read_filters(call: Request) -> OrderFilters:
+    """Read the filters of a list of orders.
+
+    Raises:
+        ApiError: INVALID_FIELD, a filter is invalid, or finished orders lack a maker.
+        RejectedError: the address or the market id is invalid.
+    """
+    query = call.query()
+    maker, market = maker_and_market(query)
+    client_id, side = query.get("clientOrderId"), query.get("side")
+    if client_id is not None and not 0 < len(client_id) <= CLIENT_ID_MAX:
+        raise wrong("clientOrderId", f"must have 1 to {CLIENT_ID_MAX} characters", client_id)
+    if side is not None and side not in SIDES:
+        raise wrong("side", f"must be {one_of(SIDES)}", side)
+    status = query.get("status", OPEN if client_id is None else ALL)
+    if status not in STATUSES:
+        raise wrong("status", f"must be {one_of(STATUSES)}", status)
+    if maker is None and (status != OPEN or client_id is not None):
+        rule = "is required for finished orders and for clientOrderId"
+        raise wrong("maker", rule, None)
+    limit = read_number(query, "limit", LIMIT, 1, LIMIT_MAX)
+    number = None if side is None else SIDES[side]
+    return OrderFilters(maker, market, token_of(call), number, client_id, status, limit)
+
+
+def open_orders(
+    server: Server, wanted: OrderFilters, after: int
+) -> tuple[list[OrderBody], str | None]:
+    """Return a page of open orders, and the cursor of the next one; None after the last."""
+    accepts: Callable[[OrderRecord], bool] = wanted.accepts
+    records = server.resting.page(wanted.maker, wanted.market, after, wanted.limit + 1, accepts)
+    signature, page = server.state.signature, records[: wanted.limit]
+    bodies = [order_body(record, signature(record.order.id)) for record in page]
+    return bodies, str(page[-1].number) if len(records) > wanted.limit else None
+
+
+# ----- fills ---------------------------------------------------------------------------------
+
+
+async def list_fills(call: Request) -> Reply:
+    """List the fills of a maker by time."""
+    server, query = call.server, call.query()
+    maker, market = maker_and_market(query)
+    if maker is None:
+        raise wrong("maker", "is required", None)
+    order, limit = query.get("order", "desc"), read_number(query, "limit", LIMIT, 1, LIMIT_MAX)
+    if order not in ("asc", "desc"):
+        raise wrong("order", "must be asc or desc", order)
+    newest = order == "desc"
+    name = "cursor" if "cursor" in query else "after"
+    after = read_place(name, query.get(name, ""), PLACE_MAX if newest else 0)
+    applied = await applied_seq(call)
+    rows = await server.history.fills(FillRange(maker, market, after, limit + 1, newest))
+    bodies = await fill_bodies(server, rows[:limit])
+    headers: Headers = ()
+    if len(rows) > limit:
+        filters = {"maker": maker, "marketId": market, "order": order, "limit": limit}
+        headers = next_page("/api/fills", filters, bodies[-1].cursor)
+    return reply(bodies, headers=(*headers, *applied))
+
+
+async def fill_bodies(server: Server, rows: Sequence[FillRow]) -> list[MakerFill]:
+    """Return the JSON of fills."""
+    statuses = await server.history.statuses_of([each.trade for each in rows])
+    return [fill_body(server, each, statuses[each.trade.number]) for each in rows]
+
+
+def fill_body(server: Server, fill: FillRow, status: Any) -> MakerFill:
+    """Return the JSON of a fill."""
+    event, now_ms, number = fill.trade
+    trade = trade_body(event, server.ids.trade(now_ms, number), now_ms, status)
+    return MakerFill(
+        **msgspec.structs.asdict(trade),
+        **fill_fields(event, is_incoming=fill.is_incoming),
+        maker=event.seller if fill.side else event.buyer,
+        fee=str(event.seller_fee if fill.side else event.buyer_fee),
+        cursor=f"{fill.command_seq}-{fill.place}",
+    )
+
+
+# ----- queries -------------------------------------------------------------------------------
+
+
+def maker_and_market(query: Mapping[str, str]) -> tuple[str | None, str | None]:
+    """Read maker and market; None where they are absent."""
+    maker, market = query.get("maker"), query.get("marketId")
+    return (
+        None if maker is None else fields.address("maker", maker),
+        None if market is None else market_id(market),
+    )
+
+
+def read_place(name: str, cursor: str, default: int) -> int:
+    """Read the place in a cursor, which may follow the number of a command; empty for none."""
+    if not cursor:
+        return default
+    command, _, place = cursor.rpartition("-")
+    if all(each.isascii() and each.isdigit() for each in (command or "0", place)):
+        number = int(place[:PLACE_DIGITS])
+        if len(place) < PLACE_DIGITS and number < PLACE_MAX:
+            return number
+    raise wrong(name, "must be the cursor of an answer", cursor)
+
+
+async def applied_seq(call: Request) -> Headers:
+    """Wait for the command of ``minSeq``; return the header with the last applied command.
+
+    Raises:
+        ApiError: INVALID_FIELD; RECOVERING, the command was not applied within seconds.
+    """
+    server = call.server
+    wanted = read_number(call.query(), "minSeq", 0, 0, CURSOR_MAX)
+    if wanted > server.sequencer.seq:
+        await server.history.wait_for(wanted)
+    return ((b"x-applied-seq", b"%d" % server.sequencer.seq),)
+
+
+ROUTES = (
+    Route("get_order", "GET", "/api/orders/{orderId}", get_order, query=("fills",)),
+    Route("list_orders", "GET", "/api/orders", list_orders, query=LISTED),
+    Route("list_fills", "GET", "/api/fills", list_fills, query=FILLS),
+)
+"""The routes of the orders and fills of makers; fixed names of orders precede ids."""
