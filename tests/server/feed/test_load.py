@@ -32,7 +32,7 @@ class Crowd:
         for _ in range(count):
             client = socket.create_connection((address[0], int(address[1])))
             client.sendall(
-                b"GET /ws HTTP/1.1\r\nHost: [::1]\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+                b"GET /ws HTTP/1.1\r\nHost: localhost\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
                 b"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n"
             )
             head = b""
@@ -86,7 +86,7 @@ def trade(market, count):
 def test_a_thousand_subscribers_miss_nothing_and_memory_stays_flat(tmp_path):
     with live_server(tmp_path, rate_limits=False) as live:
         market = Market(live)
-        market.order(SELL, 90, 10)
+        market.order(SELL, 90, 10**18)
         crowd = Crowd(live, market, NUM_CLIENTS)
         trade(market, NUM_ORDERS)  # one-time growth
         before = resident_bytes(live)
