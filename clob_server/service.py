@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
@@ -28,13 +28,14 @@ from clob_server.core.recovery import recover
 from clob_server.core.sequencer import Sequencer, expire_orders
 from clob_server.core.state import ServerState
 from clob_server.dialects.polymarket import Polymarket
+from clob_server.dialects.polymarket import sockets as polymarket_sockets
 from clob_server.dialects.polymarket.credentials import FILE, CredentialStore
 from clob_server.dialects.polymarket.markets import MarketIndex
 from clob_server.feed import Feed
 from clob_server.history.history import History
 from clob_server.http.book_cache import BookCache
 from clob_server.http.pagination import RestingIds
-from clob_server.http.server import Server
+from clob_server.http.server import Server, WebSocketApp
 from clob_server.log import SqliteLog
 from clob_server.orders.auto_open import AutoOpening
 from clob_server.orders.batch import OrderBatches
@@ -207,6 +208,7 @@ class Service(Server):
             self.admin_lock,
         )
         self.feed: Feed = Feed(settings, self.guard, clock_ms, self.metrics)
+        self.sockets: Mapping[str, WebSocketApp] = {"/ws": self.feed}
         self.books: BookCache = BookCache(state)
 
     def _build_orders(self) -> None:
@@ -238,6 +240,7 @@ class Service(Server):
             CredentialStore(secret(self.folder, FILE), self.state.registry),
         )
         self.sequencer.subscribe(self.polymarket.markets.on_batch)
+        self.sockets = {**self.sockets, **polymarket_sockets(self.polymarket)}
 
     def _build_settlement(self) -> None:
         context = ChainContext(

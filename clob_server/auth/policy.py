@@ -188,6 +188,12 @@ CREDENTIALS: Final = Rule(Needs.CREDENTIALS)
 _ACCOUNT: Final = RouteRule(CREDENTIALS, CREDENTIALS)
 _CANCELS: Final = RouteRule(CREDENTIALS, CREDENTIALS, Budget.CANCELS)
 
+_ABSENT: Final = (
+    *("rfq", "rewards", "builder", "builder_key"),
+    *("readonly_key", "readonly_key_list", "readonly_key_check"),
+    *("price_history", "live_activity", "heartbeat"),
+)
+_VERBS: Final = ("get", "post", "put", "delete")
 POLYMARKET_RULES: Final[Mapping[str, RouteRule]] = {
     f"polymarket_{name}": rule
     for names, rule in (
@@ -206,11 +212,7 @@ POLYMARKET_RULES: Final[Mapping[str, RouteRule]] = {
         ),
         ("create_order", _ACCOUNT._replace(creates_order=True)),
         ("cancel_order cancel_orders cancel_all cancel_market_orders", _CANCELS),
-        (
-            "rfq_get rfq_post rfq_put rfq_delete rewards_get rewards_post rewards_put "
-            "rewards_delete builder_get builder_post builder_put builder_delete",
-            _OPEN,
-        ),
+        (" ".join(f"{part}_{verb}" for part in _ABSENT for verb in _VERBS), _OPEN),
     )
     for name in names.split()
 }

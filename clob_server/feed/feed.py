@@ -6,9 +6,9 @@ always agree.
 """
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from itertools import compress
-from typing import Final
+from typing import Final, Protocol
 
 from clob import OrderRecord
 from clob_server.api.problems import CONTENT_TYPE, ApiError, problem_of
@@ -30,7 +30,7 @@ from clob_server.feed.event_messages import (
 )
 from clob_server.feed.market_stream import BookSnapshots, MarketStream, MarketStreams, NewEvents
 from clob_server.feed.messages import POLICY, RESTART, Heartbeat
-from clob_server.feed.session import Channels, FeedGuard, FeedSession
+from clob_server.feed.session import Channels, FeedGuard, FeedSession, Session
 from clob_server.feed.settlement_channel import SettlementChannel
 from clob_server.feed.subscriber import BookSources, PendingMarkets, Subscriber, Subscribers
 from clob_server.feed.user_channel import UserChannel
@@ -39,6 +39,16 @@ from clob_server.telemetry.metrics import Metrics
 
 CHECK_S: Final = 0.5
 """Seconds between checks for slow and idle clients and due heartbeats."""
+
+
+class EventListener(Protocol):
+    """Sends events of markets in another format."""
+
+    def on_events(self, new: NewEvents, conflated: Collection[MarketStream], /) -> None:
+        """Handle the events of a batch; those of ``conflated`` markets are left out."""
+
+    def on_market_removed(self, stream: MarketStream, /) -> None:
+        """End the subscriptions to a market that was removed."""
 
 
 class Feed:
@@ -52,6 +62,8 @@ class Feed:
     ) -> None:
         self.subscribers: Final = Subscribers(settings)
         """The open connections."""
+        self.listeners: Final[list[EventListener]] = []
+        """Receive the events that this feed sends."""
         self._settings: Final = settings
         self._guard: Final = guard
         self._clock_ms: Final = clock_ms
@@ -102,6 +114,19 @@ class Feed:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one WebSocket."""
+        await self.serve(scope, receive, send, self._session)
+
+    def _session(self, subscriber: Subscriber) -> Session:
+        return FeedSession(subscriber, self.channels, self._settings, self._guard, self._clock_ms)
+
+    async def serve(
+        self,
+        scope: Scope,
+        receive: Receive,
+        send: Send,
+        session_of: Callable[[Subscriber], Session],
+    ) -> None:
+        """Serve one WebSocket with the session that ``session_of`` returns for its client."""
         await receive()  # websocket.connect
         client = scope.get("client")
         try:
@@ -114,9 +139,7 @@ class Feed:
             return
         await send({"type": "websocket.accept"})
         subscriber = Subscriber(self.subscribers, sink_for(scope, send), send, key)
-        session = FeedSession(
-            subscriber, self.channels, self._settings, self._guard, self._clock_ms
-        )
+        session = session_of(subscriber)
         try:
             while (message := await receive())["type"] == "websocket.receive":
                 if subscriber.is_open:
@@ -140,6 +163,8 @@ class Feed:
         for stream in channels.streams.conflated:
             for group in stream.groups.values():
                 group.skip_to_snapshot()
+        for listener in self.listeners:
+            listener.on_events(new, channels.streams.conflated)
         changes = self._statuses.on_batch(batch) if channels.state.settles else ()
         return begin(self._publish(batch, new, changes))
 
@@ -178,6 +203,8 @@ class Feed:
         for group in stream.groups.values():
             for member in group.members:
                 member.on_market_removed(now_ms)
+        for listener in self.listeners:
+            listener.on_market_removed(stream)
 
     def _notify_makers(self, batch: Sequence[Committed], changes: Sequence[StatusChange]) -> Steps:
         """Send changes of orders, then changes of settlement."""

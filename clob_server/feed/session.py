@@ -136,6 +136,25 @@ def token_id(value: str | int) -> str:
     return str(fields.uint("tokenId", value))
 
 
+def is_request(subscriber: Subscriber, settings: Settings, text: str | None) -> bool:
+    """Count a message and answer a text ping; return whether it is a request to handle."""
+    if not subscriber.count_message(loop_time()):
+        limit = settings.ws_messages_per_minute
+        subscriber.close(POLICY, f"RATE_LIMITED: more than {limit} messages per minute")
+        return False
+    if text == PING:
+        subscriber.send_frames(PONG)
+        return False
+    return True
+
+
+class Session(Protocol):
+    """Handles the messages of one client."""
+
+    def on_message(self, text: str | None, /) -> None:
+        """Handle a message; ``text`` is None if it is binary."""
+
+
 class FeedGuard(Protocol):
     """Access rules, as far as the feed needs them."""
 
@@ -182,12 +201,7 @@ class FeedSession:
     def on_message(self, text: str | None) -> None:
         """Handle a message; ``text`` is None if it is binary."""
         subscriber = self._subscriber
-        if not subscriber.count_message(loop_time()):
-            limit = self._settings.ws_messages_per_minute
-            subscriber.close(POLICY, f"RATE_LIMITED: more than {limit} messages per minute")
-            return
-        if text == PING:
-            subscriber.send_frames(PONG)
+        if not is_request(subscriber, self._settings, text):
             return
         parsed = parse_message(text or "")
         subscriber.extended = subscriber.extended or parsed.extended

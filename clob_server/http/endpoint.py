@@ -57,7 +57,7 @@ class Router:
         others: list[BaseRoute] = [
             StarletteRoute(path, _Methods(server, endpoints)) for path, endpoints in by_path.items()
         ]
-        others.append(WebSocketRoute("/ws", server.feed))
+        others += [WebSocketRoute(path, app) for path, app in server.sockets.items()]
         others.append(StarletteRoute("/{path:path}", _Methods(server, {})))
         self._others = Starlette(routes=others)
 

@@ -1,12 +1,12 @@
 """The parts of a running server that routes use, and the type of a route."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
 from clob.signing import Domain
-from clob_server.api.request import ApiRequest, Reply, RequestIds
+from clob_server.api.request import ApiRequest, Receive, Reply, RequestIds, Scope, Send
 from clob_server.auth.guard import Guard
 from clob_server.chain.client import ChainClient
 from clob_server.core.clock import ClockGuard
@@ -32,6 +32,8 @@ from clob_server.settlement.markets import MarketConditions
 from clob_server.settlement.operations import Operations
 from clob_server.telemetry.metrics import Metrics
 
+WebSocketApp: TypeAlias = Callable[[Scope, Receive, Send], Awaitable[None]]
+"""An ASGI application of WebSockets."""
 Response: TypeAlias = Reply | Awaitable[Reply] | QueuedCommand
 """The result of a handler: a reply, an awaitable of one, or a command to commit first."""
 
@@ -63,6 +65,8 @@ class Server:
     guard: Guard
     history: History
     feed: Feed
+    sockets: Mapping[str, WebSocketApp]
+    """The WebSockets by path, all of which the feed serves."""
     books: BookCache
     auto_open: AutoOpening
     removal: MarketRemoval

@@ -2,5 +2,6 @@
 
 from clob_server.dialects.polymarket.context import Polymarket
 from clob_server.dialects.polymarket.routes import ROUTES
+from clob_server.dialects.polymarket.sockets import sockets
 
-__all__ = ["ROUTES", "Polymarket"]
+__all__ = ["ROUTES", "Polymarket", "sockets"]

@@ -143,6 +143,11 @@ def hashed_book(state: ServerState, token: Token, last_price: str) -> dict[str, 
         "neg_risk": False,
         "last_trade_price": last_price,
     }
+    return hashed(content)
+
+
+def hashed(content: dict[str, Any]) -> dict[str, Any]:
+    """Return a book, whose ``hash`` is empty, with the SHA-1 of its JSON."""
     digest = hashlib.sha1(msgspec.json.encode(content), usedforsecurity=False)
     return {**content, "hash": digest.hexdigest()}
 

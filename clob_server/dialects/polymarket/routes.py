@@ -11,17 +11,29 @@ from clob_server.http.server import Request, Response, Route
 
 PART: Final = "polymarket"
 """The attribute of the service with the parts of the dialect."""
-ABSENT: Final = ("rfq", "rewards", "builder")
-"""Parts of Polymarket's interface that the dialect does not have."""
+ABSENT: Final = {
+    "rfq": "/rfq/{path:path}",
+    "rewards": "/rewards/{path:path}",
+    "builder": "/builder/{path:path}",
+    "builder key": "/auth/builder-api-key",
+    "readonly key": "/auth/readonly-api-key",
+    "readonly key list": "/auth/readonly-api-keys",
+    "readonly key check": "/auth/validate-readonly-api-key",
+    "price history": "/prices-history",
+    "live activity": "/live-activity/{path:path}",
+    "heartbeat": "/v1/heartbeats",
+}
+"""Parts of Polymarket's interface that the dialect does not have, each with its path."""
+METHODS: Final = ("GET", "POST", "PUT", "DELETE")
+"""Methods of the paths of those parts."""
 
 
 def absent(_: Polymarket, call: Request) -> Reply:
     """Reject a request for a part that the dialect does not have."""
     path = call.scope["path"][:99]
-    raise ApiError(
-        "NOT_FOUND",
-        f"{path} is not served: the polymarket dialect has no {' and no '.join(ABSENT)} routes",
-    )
+    *parts, last = ABSENT
+    rule = f"the polymarket dialect has no {', '.join(parts)} and {last} routes"
+    raise ApiError("NOT_FOUND", f"{path} is not served: {rule}")
 
 
 def route(method: str, path: str, handler: Callable[..., Response], name: str = "") -> Route:
@@ -99,9 +111,9 @@ ROUTES: Final[tuple[Route, ...]] = (
     *ORDERS,
     *ACCOUNT,
     *(
-        route(method, f"/{part}/{{path:path}}", absent, f"{part}_{method.lower()}")
-        for part in ABSENT
-        for method in ("GET", "POST", "PUT", "DELETE")
+        route(method, path, absent, f"{part.replace(' ', '_')}_{method.lower()}")
+        for part, path in ABSENT.items()
+        for method in METHODS
     ),
 )
 """All routes of the dialect."""

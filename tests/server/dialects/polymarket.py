@@ -2,11 +2,16 @@
 
 import contextlib
 import itertools
+import json
 import sys
 
 import httpx
+import jwt
 import pytest
+from websockets.exceptions import ConnectionClosed
+from websockets.sync.client import connect
 
+from tests.server.auth.servers import claims
 from tests.server.live import live_server
 from tests.signings import KEYS
 
@@ -14,18 +19,27 @@ HOUSE = "0x00000000000000000000000000000000000000A1"
 """The maker of the orders that come through the server's own interface."""
 CHAIN_ID = 80002
 TOKEN = 10**18
+PATIENCE_S = 30
 
 _numbers = itertools.count(1)
 
 
 class Market:
-    """A market that orders of the server's own interface opened."""
+    """A market that an operator opened, or orders of the server's own interface."""
 
-    def __init__(self, live):
+    def __init__(self, live, *, complementary=False):
         number = next(_numbers)
         self.live = live
         self.name = f"market-{number}"
         self.yes, self.no = f"{number}001", f"{number}002"
+        if complementary:
+            tokens = {"yesTokenId": self.yes, "noTokenId": self.no}
+            body = {"marketId": self.name, **tokens, "complementary": True}
+            token = jwt.encode(claims(), (live.folder / "tokens.key").read_bytes(), "HS256")
+            headers = {"Authorization": f"Bearer {token}"}
+            answer = live.http.post("/api/admin/markets", json=body, headers=headers)
+            assert answer.status_code == 200, answer.text
+            return
         for token in (self.yes, self.no):
             self.cancel(self.place(0, 1, 1, token))
 
@@ -38,7 +52,7 @@ class Market:
                 "tokenId": token or self.yes,
                 "side": side,
                 "price": price,
-                "size": str(int(size * TOKEN)),
+                "size": str(round(size * 10**6) * 10**12),
                 "marketId": self.name,
                 **more,
             },
@@ -91,3 +105,55 @@ def error_of(call, *arguments):
     with pytest.raises(PolyApiException) as caught:
         call(*arguments)
     return caught.value.status_code, caught.value.error_msg["error"]
+
+
+# ----- WebSockets ----------------------------------------------------------------------------
+
+
+class Socket:
+    """A plain WebSocket client of a channel, ``market`` or ``user``."""
+
+    def __init__(self, live, channel):
+        self._connection = connect(f"{live.ws_url}/{channel}", max_size=None)
+
+    def __enter__(self):
+        self._socket = self._connection.__enter__()
+        return self
+
+    def __exit__(self, *error):
+        self._connection.__exit__(*error)
+
+    def send(self, **fields):
+        self.send_text(json.dumps(fields))
+
+    def send_text(self, text):
+        self._socket.send(text)
+
+    def receive_text(self):
+        return self._socket.recv(timeout=PATIENCE_S)
+
+    def news(self):
+        """Return the messages so far: those before the answer to a ping."""
+        self.send_text("PING")
+        found = []
+        while (text := self.receive_text()) != "PONG":
+            found.append(json.loads(text))
+        return found
+
+    def closed(self):
+        """Wait until the server closes the connection; return the code and the reason."""
+        try:
+            while True:
+                self.receive_text()
+        except ConnectionClosed as closed:
+            return closed.rcvd.code, closed.rcvd.reason
+
+
+def credentials_of(client):
+    """Return the ``auth`` of a client."""
+    creds = client.creds
+    return {
+        "apiKey": creds.api_key,
+        "secret": creds.api_secret,
+        "passphrase": creds.api_passphrase,
+    }

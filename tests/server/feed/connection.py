@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import socket
 
 from websockets.sync.client import connect
 
@@ -85,3 +86,48 @@ class Connection:
             messages.append(self.receive())
             if messages[-1]["type"] == last and fields.items() <= messages[-1].items():
                 return messages
+
+
+class Stalled:
+    """A client that sends a request and reads nothing before :meth:`frames`."""
+
+    def __init__(self, live, request, path="/ws"):
+        host, port = live.url.rpartition("//")[2].split(":")
+        self.socket = socket.socket()
+        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
+        self.socket.settimeout(30)
+        self.socket.connect((host, int(port)))
+        self.socket.sendall(
+            b"GET %b HTTP/1.1\r\nHost: [::1]\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+            b"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n"
+            % path.encode()
+        )
+        while not self.socket.recv(1_000).endswith(b"\r\n\r\n"):
+            pass
+        text = json.dumps(request)
+        head = bytes((0x81, 0x80 | len(text), 0, 0, 0, 0))
+        self.socket.sendall(head + text.encode())
+        self.data = b""
+
+    def frames(self):
+        """Read, and yield the first byte and the payload of each frame."""
+        while True:
+            while (size := self.size()) is None:
+                data = self.socket.recv(1 << 16)
+                if not data:
+                    return
+                self.data += data
+            head, payload = self.data[0], self.data[size[0] : size[0] + size[1]]
+            self.data = self.data[sum(size) :]
+            yield head, payload
+
+    def size(self):
+        """Return the sizes of header and payload of the next frame; None if it is incomplete."""
+        if len(self.data) < 10:
+            return None
+        size, head = self.data[1], 2
+        if size == 126:
+            size, head = int.from_bytes(self.data[2:4]), 4
+        elif size == 127:
+            size, head = int.from_bytes(self.data[2:10]), 10
+        return (head, size) if len(self.data) >= head + size else None

@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 import json
-import socket
 import time
 
 import msgspec
@@ -12,7 +11,7 @@ from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed
 
 from tests.server.feed.book_reader import BookReader, book_in
-from tests.server.feed.connection import BUY, MAKER, SELL, Connection, Market
+from tests.server.feed.connection import BUY, MAKER, SELL, Connection, Market, Stalled
 from tests.server.live import live_server
 
 NUM_CLIENTS = 200
@@ -21,48 +20,9 @@ TEN = 10 * 10**18
 """Ten tokens, in wei."""
 
 
-class Stalled:
-    """A client that subscribes and reads nothing before :meth:`frames`."""
-
-    def __init__(self, live, market):
-        host, port = live.url.rpartition("//")[2].split(":")
-        self.socket = socket.socket()
-        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
-        self.socket.settimeout(30)
-        self.socket.connect((host, int(port)))
-        self.socket.sendall(
-            b"GET /ws HTTP/1.1\r\nHost: [::1]\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
-            b"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n"
-        )
-        while not self.socket.recv(1_000).endswith(b"\r\n\r\n"):
-            pass
-        text = json.dumps({"type": "subscribe", "channel": "orderbook", "marketId": market.id})
-        head = bytes((0x81, 0x80 | len(text), 0, 0, 0, 0))
-        self.socket.sendall(head + text.encode())
-        self.data = b""
-
-    def frames(self):
-        """Read, and yield the first byte and the payload of each frame."""
-        while True:
-            while (size := self.size()) is None:
-                data = self.socket.recv(1 << 16)
-                if not data:
-                    return
-                self.data += data
-            head, payload = self.data[0], self.data[size[0] : size[0] + size[1]]
-            self.data = self.data[sum(size) :]
-            yield head, payload
-
-    def size(self):
-        """Return the sizes of header and payload of the next frame; None if it is incomplete."""
-        if len(self.data) < 10:
-            return None
-        size, head = self.data[1], 2
-        if size == 126:
-            size, head = int.from_bytes(self.data[2:4]), 4
-        elif size == 127:
-            size, head = int.from_bytes(self.data[2:10]), 10
-        return (head, size) if len(self.data) >= head + size else None
+def following(market):
+    """Return the request that subscribes to a market."""
+    return {"type": "subscribe", "channel": "orderbook", "marketId": market.id}
 
 
 def trade(market, count, first=0):
@@ -99,7 +59,7 @@ def small_buffers(tmp_path_factory):
 def test_stalled_client_receives_a_snapshot_and_does_not_delay_others(small_buffers):
     market = Market(small_buffers)
     market.order(SELL, 90, TEN)
-    stalled = Stalled(small_buffers, market)
+    stalled = Stalled(small_buffers, following(market))
     with Connection(small_buffers) as connection:
         connection.subscribe(market)
         whole, count = BookReader(), 0
@@ -126,7 +86,7 @@ def test_stalled_client_receives_a_snapshot_and_does_not_delay_others(small_buff
 def test_client_that_stalls_for_long_is_closed(small_buffers):
     market = Market(small_buffers)
     market.order(SELL, 90, TEN)
-    stalled = Stalled(small_buffers, market)
+    stalled = Stalled(small_buffers, following(market))
     count = 0
     while not metric(small_buffers, "clob_websockets_behind"):
         trade(market, 200, count)
