@@ -1,6 +1,8 @@
 """An unmodified @polymarket/clob-client trades on a server with the polymarket dialect."""
 
+import re
 import time
+from pathlib import Path
 
 import pytest
 
@@ -8,6 +10,35 @@ from tests.server.dialects.polymarket import CHAIN_ID, Market, dialect_server
 from tests.signings import KEYS
 
 WALLETS = ("viem", "ethers")
+TYPES = Path(__file__).parent / "js/node_modules/@polymarket/clob-client/dist/client.d.ts"
+"""The declarations of the client."""
+LOCAL = {"calculateMarketPrice", "clearTickSizeCache", "createMarketOrder", "postOrder"}
+"""Methods without a request of their own, or that others call."""
+LISTS = {"getSimplifiedMarkets", "getSamplingMarkets", "getSamplingSimplifiedMarkets"}
+"""Methods that list markets in other forms."""
+ABSENT = {
+    "createBuilderApiKey": [],
+    "createReadonlyApiKey": [],
+    "deleteReadonlyApiKey": ["key"],
+    "getBuilderApiKeys": [],
+    "getMarketTradesEvents": ["0x12"],
+    "getPricesHistory": [{"market": "1", "interval": "1d"}],
+    "getReadonlyApiKeys": [],
+    "getRewardPercentages": [],
+    "getTotalEarningsForUserForDay": ["2026-01-01"],
+    "postHeartbeat": [],
+    "validateReadonlyApiKey": ["0x12", "key"],
+}
+"""Methods whose routes the dialect lacks, with arguments."""
+PAGED = {
+    "getCurrentRewards": [],
+    "getEarningsForUserForDay": ["2026-01-01"],
+    "getRawRewardsForMarket": ["0x12"],
+    "getUserEarningsAndMarketsConfig": ["2026-01-01"],
+}
+"""Such methods that read pages, of which the client expects no error."""
+BUILDERS = {"getBuilderTrades", "revokeBuilderApiKey"}
+"""Methods that reject clients without the keys of a builder, before any request."""
 
 
 @pytest.fixture(scope="module")
@@ -46,7 +77,7 @@ def test_reads_of_markets_books_and_prices(client, market):
         each for each in client("getMarkets")["data"] if each["market_slug"] == market.name
     ]  # fmt: skip
     assert client("getMarket", found["condition_id"]) == found
-    for method in ("getSimplifiedMarkets", "getSamplingMarkets", "getSamplingSimplifiedMarkets"):
+    for method in LISTS:
         listed = client(method)["data"]
         assert found["condition_id"] in {each["condition_id"] for each in listed}
     book = client("getOrderBook", market.yes)
@@ -70,8 +101,28 @@ def test_reads_of_markets_books_and_prices(client, market):
 def test_errors_have_the_shape_that_the_client_shows(client):
     answer = client("getOrderBook", "1")
     assert (answer["error"], answer["status"]) == ('there is no order book of token "1"', 404)
-    answer = client("getTotalEarningsForUserForDay", "2026-01-01")
-    assert "the polymarket dialect has no rfq" in answer["error"]
+
+
+def test_every_method_is_tested_or_absent():
+    declared = {
+        name
+        for name in re.findall(r"^    (\w+)[<(]", TYPES.read_text(), re.MULTILINE)
+        if name != "constructor"
+    }
+    tested = set(re.findall(r'client\(\s*"(\w+)"', Path(__file__).read_text()))
+    assert declared == {*tested, *LISTS, *ABSENT, *PAGED, *LOCAL, *BUILDERS}
+
+
+@pytest.mark.parametrize("method", ABSENT)
+def test_method_whose_route_is_absent_says_so(client, method):
+    text = str(client(method, *ABSENT[method]))
+    assert "is not served: the polymarket dialect has no rfq, rewards, builder" in text
+
+
+@pytest.mark.parametrize("method", PAGED)
+def test_method_that_reads_pages_of_an_absent_route_fails_in_the_client(client, method):
+    with pytest.raises(AssertionError, match=r"data is not iterable"):
+        client(method, *PAGED[method])
 
 
 @pytest.mark.parametrize("wallet", WALLETS)
@@ -144,6 +195,7 @@ def test_several_signed_orders_are_posted_at_once(client, market):
 
 def test_neutral_answers(client):
     assert client("getBalanceAllowance", {"asset_type": "COLLATERAL"})["balance"] == str(10**15)
+    assert client("updateBalanceAllowance", {"asset_type": "COLLATERAL"}) is not None
     assert client("isOrderScoring", {"order_id": "0x12"}) == {"scoring": False}
     assert client("areOrdersScoring", {"orderIds": ["0x12"]}) == {"0x12": False}
     assert client("getNotifications") == []
