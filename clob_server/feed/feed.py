@@ -30,7 +30,7 @@ from clob_server.feed.event_messages import (
 )
 from clob_server.feed.market_stream import BookSnapshots, MarketStream, MarketStreams, NewEvents
 from clob_server.feed.messages import POLICY, RESTART, Heartbeat
-from clob_server.feed.session import Channels, FeedGuard, FeedSession, Session
+from clob_server.feed.session import Channels, FeedGuard, FeedSession, MessageHandler
 from clob_server.feed.settlement_channel import SettlementChannel
 from clob_server.feed.subscriber import BookSources, PendingMarkets, Subscriber, Subscribers
 from clob_server.feed.user_channel import UserChannel
@@ -116,7 +116,7 @@ class Feed:
         """Serve one WebSocket."""
         await self.serve(scope, receive, send, self._session)
 
-    def _session(self, subscriber: Subscriber) -> Session:
+    def _session(self, subscriber: Subscriber) -> MessageHandler:
         return FeedSession(subscriber, self.channels, self._settings, self._guard, self._clock_ms)
 
     async def serve(
@@ -124,7 +124,7 @@ class Feed:
         scope: Scope,
         receive: Receive,
         send: Send,
-        session_of: Callable[[Subscriber], Session],
+        session_of: Callable[[Subscriber], MessageHandler],
     ) -> None:
         """Serve one WebSocket with the session that ``session_of`` returns for its client."""
         await receive()  # websocket.connect

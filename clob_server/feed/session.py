@@ -148,7 +148,7 @@ def is_request(subscriber: Subscriber, settings: Settings, text: str | None) -> 
     return True
 
 
-class Session(Protocol):
+class MessageHandler(Protocol):
     """Handles the messages of one client."""
 
     def on_message(self, text: str | None, /) -> None:

@@ -18,9 +18,9 @@ from clob_server.api.request import Receive, Scope, Send, kind_of, not_json
 from clob_server.dialects.polymarket.context import Polymarket
 from clob_server.dialects.polymarket.credentials import Credentials
 from clob_server.dialects.polymarket.market_channel import MarketChannel, TokenSubscription
-from clob_server.dialects.polymarket.user_channel import UserChannel, WalletSubscription
+from clob_server.dialects.polymarket.user_channel import WalletChannel, WalletSubscription
 from clob_server.feed.messages import POLICY
-from clob_server.feed.session import Session, is_request
+from clob_server.feed.session import MessageHandler, is_request
 from clob_server.feed.subscriber import Subscriber
 
 SUBSCRIBE, UNSUBSCRIBE = "subscribe", "unsubscribe"
@@ -32,7 +32,9 @@ TEXTS: Final = ("apiKey", "secret", "passphrase")
 class Socket:
     """An ASGI application of one channel."""
 
-    def __init__(self, polymarket: Polymarket, session_of: Callable[[Subscriber], Session]) -> None:
+    def __init__(
+        self, polymarket: Polymarket, session_of: Callable[[Subscriber], MessageHandler]
+    ) -> None:
         self._feed: Final = polymarket.server.feed
         self._session_of: Final = session_of
 
@@ -43,7 +45,7 @@ class Socket:
 
 def sockets(polymarket: Polymarket) -> Mapping[str, Socket]:
     """Return the WebSockets by path; the channels receive every batch from now on."""
-    market, user = MarketChannel(polymarket), UserChannel(polymarket)
+    market, user = MarketChannel(polymarket), WalletChannel(polymarket)
     polymarket.server.feed.listeners.append(market)
     polymarket.server.sequencer.subscribe(user.on_batch)
     return {
@@ -140,7 +142,7 @@ class UserSession(ChannelSession):
     channel = "user"
 
     def __init__(
-        self, polymarket: Polymarket, subscriber: Subscriber, channel: UserChannel
+        self, polymarket: Polymarket, subscriber: Subscriber, channel: WalletChannel
     ) -> None:
         super().__init__(polymarket, subscriber)
         self._channel: Final = channel

@@ -52,7 +52,7 @@ class WalletSubscription:
     def __init__(
         self,
         client: FeedClient,
-        channel: "UserChannel",
+        channel: "WalletChannel",
         credentials: Credentials,
         markets: frozenset[str] | None,
     ) -> None:
@@ -78,7 +78,7 @@ class WalletSubscription:
         self._channel.subscriptions.pop(self, None)
 
 
-class UserChannel:
+class WalletChannel:
     """The subscriptions of all clients; receives every batch."""
 
     def __init__(self, polymarket: Polymarket) -> None:

@@ -112,7 +112,7 @@ async def test_two_hundred_clients_miss_nothing_while_one_stalls(live, market):
             count += messages[-1]["type"] == "order_removed"
         return messages
 
-    stalled = Stalled(live, market)
+    stalled = Stalled(live, following(market))
     async with contextlib.AsyncExitStack() as stack:
         clients = [
             await stack.enter_async_context(connect(live.ws_url)) for _ in range(NUM_CLIENTS)
