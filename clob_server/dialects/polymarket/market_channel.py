@@ -89,19 +89,20 @@ class FollowedMarket:
         """Return the group of the subscriptions to a token, or to both."""
         return self.groups.setdefault(token, Group(extended=False, token=token))
 
-    def books(self) -> dict[str, TokenBook]:
-        """Return the books as they are now, with the time of the last command."""
-        state, market = self._state, self.stream.market
+    def books(self, now_ms: int) -> dict[str, TokenBook]:
+        """Return the books as they are now, with a time."""
+        depth, market = self._state.matcher.depth, self.stream.market
         return {
-            each.token: TokenBook(each, state.matcher.depth(market, each.token), state.now_ms)
-            for each in self.tokens
+            each.token: TokenBook(each, depth(market, each.token), now_ms) for each in self.tokens
         }
 
     def snapshot(self, token: str | None) -> bytes:
-        """Return the ``book`` messages of both tokens, YES first, or of one of them."""
-        return b"".join(
-            [book.frame() for each, book in self.books().items() if token in (None, each)]
-        )
+        """Return the ``book`` messages of both tokens, YES first, or of one of them.
+
+        Their time is that of the last command, so that times never run backwards.
+        """
+        books = self.books(self._state.now_ms)
+        return b"".join([book.frame() for each, book in books.items() if token in (None, each)])
 
     def frames(self, events: Sequence[FeedEvent]) -> list[tuple[str | None, bytes]]:
         """Return the messages about events, each with the token that it is about."""
@@ -115,7 +116,7 @@ class FollowedMarket:
         )
         if not keys:
             return []
-        books = self.books()
+        books = self.books(now_ms)
         changes = [books[key.token].change(key) for key in keys]
         message = {"event_type": "price_change", "price_changes": changes, **common}
         traded = {key.token for key in keys} if found else ()

@@ -2,7 +2,7 @@
 
 A trade is ``MATCHED``, and at once ``CONFIRMED``, since markets without a chain have nothing to
 wait for. An order is sent in its state after the commit. No message is skipped: a client that reads
-too slowly is closed.
+too slowly is closed, and so is each if the engine drops finished orders before they are sent.
 """
 
 from collections.abc import Iterator, Sequence
@@ -27,7 +27,7 @@ from clob_server.dialects.polymarket.market_channel import frame
 from clob_server.dialects.polymarket.orders import public_id
 from clob_server.dialects.polymarket.wallets import wallets_of
 from clob_server.feed.broadcast import FeedClient
-from clob_server.feed.messages import POLICY
+from clob_server.feed.messages import POLICY, RESTART
 from clob_server.history.store import TradeRow
 
 PLACEMENT, UPDATE, CANCELLATION = "PLACEMENT", "UPDATE", "CANCELLATION"
@@ -169,7 +169,11 @@ class WalletChannel:
         """Send an order to its wallet."""
         polymarket = self._polymarket
         record = polymarket.server.lookup.known(str(order_id))
-        if record is None or not polymarket.markets.sees(record.market):
+        if record is None:
+            for each in receivers:
+                each.client.close(RESTART, "more orders finished at once than the server keeps")
+            return
+        if not polymarket.markets.sees(record.market):
             return
         wanted = [each for each in receivers if each.wants(record.market, record.order.maker)]
         if not wanted:

@@ -35,9 +35,7 @@ class Market:
         if complementary:
             tokens = {"yesTokenId": self.yes, "noTokenId": self.no}
             body = {"marketId": self.name, **tokens, "complementary": True}
-            token = jwt.encode(claims(), (live.folder / "tokens.key").read_bytes(), "HS256")
-            headers = {"Authorization": f"Bearer {token}"}
-            answer = live.http.post("/api/admin/markets", json=body, headers=headers)
+            answer = live.http.post("/api/admin/markets", json=body, headers=operator(live))
             assert answer.status_code == 200, answer.text
             return
         for token in (self.yes, self.no):
@@ -68,6 +66,12 @@ class Market:
     def orders(self):
         """Return the resting orders as the server's own interface lists them."""
         return self.live.http.get("/api/orders", params={"marketId": self.name}).json()
+
+
+def operator(live):
+    """Return the headers of an operator."""
+    token = jwt.encode(claims(), (live.folder / "tokens.key").read_bytes(), "HS256")
+    return {"Authorization": f"Bearer {token}"}
 
 
 @contextlib.contextmanager

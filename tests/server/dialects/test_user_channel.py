@@ -8,6 +8,7 @@ from tests.server.dialects.polymarket import (
     client_of,
     credentials_of,
     dialect_server,
+    operator,
 )
 from tests.server.dialects.test_orders import limit, post, types
 from tests.signings import KEYS
@@ -226,3 +227,19 @@ def test_deleted_credentials_close_their_connections(live):
         follow(socket, client)
         client.delete_api_key()
         assert socket.closed() == (1008, "INVALID_API_KEY: the credentials were deleted")
+
+
+def test_client_is_closed_rather_than_left_without_an_order(tmp_path):
+    with dialect_server(tmp_path) as live:
+        alice, market = client_of(live, KEYS[0]), Market(live)
+        for price in (0.2, 0.3, 0.4):
+            post(alice, market.yes, "BUY", price, 5)
+        headers = operator(live)
+        limits = live.http.get("/api/admin/limits", headers=headers).json()["engine"]
+        body = {"engine": limits | {"finishedMax": 1}}
+        answer = live.http.put("/api/admin/limits", json=body, headers=headers)
+        assert answer.status_code == 200, answer.text
+        with Socket(live, "user") as socket:
+            follow(socket, alice)
+            alice.cancel_all()
+            assert socket.closed() == (1012, "more orders finished at once than the server keeps")
