@@ -116,7 +116,7 @@ def random_orders(market, seed, count):
         else:
             maker, token = choose.choice((HOUSE, BUYER)), choose.choice((market.yes, market.no))
             side, price = choose.randrange(2), choose.randrange(46, 55)
-            size = choose.randrange(1, 12_000_001) / 10**6
+            size = choose.randrange(10_000, 12_000_001) / 10**6
             resting.append((maker, market.place(side, price, size, token, maker)))
         yield
 
@@ -255,7 +255,7 @@ def test_tokens_are_added_and_ended_on_the_same_connection(live, market):
 
 
 def test_client_that_reads_slowly_receives_books_instead_of_changes(tmp_path):
-    with dialect_server(tmp_path, ws_soft_bytes=2_000) as live:
+    with dialect_server(tmp_path, ws_soft_bytes=2_000, ws_messages_per_minute=100_000) as live:
         market = Market(live)
         request = {"assets_ids": [market.yes], "type": "market"}
         stalled = Stalled(live, request, "/ws/market")
