@@ -32,7 +32,8 @@ class Crowd:
         for _ in range(count):
             client = socket.create_connection((address[0], int(address[1])))
             client.sendall(
-                b"GET /ws HTTP/1.1\r\nHost: localhost\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+                b"GET /ws HTTP/1.1\r\nHost: localhost\r\n"
+                b"Upgrade: websocket\r\nConnection: Upgrade\r\n"
                 b"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n"
             )
             head = b""
