@@ -196,7 +196,7 @@ class TokenSubscription(BookSubscription):
 
     def end(self) -> None:
         """End the subscription."""
-        self.seq = BEHIND
+        self.seq: int = BEHIND
         self._followed.group(self.token).leave(self)
         self._channel.drop_unused(self._followed)
 
