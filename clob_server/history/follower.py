@@ -146,7 +146,8 @@ class Replica:
     def write(self) -> None:
         """Write the waiting rows."""
         if self.at.seq > self._store.applied.seq:
-            self._store.write(self._rows.take(), self.at, self._state.now_ms)
+            rows = self._rows
+            self._store.write(rows.take(), self.at, self._state.now_ms, rows.oldest_unsettled)
 
     @property
     def snapshot_due(self) -> bool:

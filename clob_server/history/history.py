@@ -40,6 +40,7 @@ from clob_server.history.of_maker import (
     read_fills_of,
     read_finished,
 )
+from clob_server.history.positions import TokenPosition, read_positions
 from clob_server.history.store import (
     DAMAGE,
     ForeignHistoryError,
@@ -424,6 +425,16 @@ class History:
         """
         found = await self._read_to_now(lambda reader: read_finished(reader.db, wanted))
         return [(number, _ORDER.decode(body)) for number, body in found]
+
+    async def positions(self, maker: str, market: str | None, limit: int) -> list[TokenPosition]:
+        """Return positions of a maker by market and token, with all trades until now.
+
+        Raises:
+            ApiError: RECOVERING, history is too far behind.
+        """
+        return await self._read_to_now(
+            lambda reader: read_positions(reader.db, maker, market, limit)
+        )
 
     async def candles(self, wanted: CandleRange) -> list[Candle]:
         """Return candles of a token, oldest first, with all trades until now.

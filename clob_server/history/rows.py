@@ -31,8 +31,10 @@ from clob.status import OrderRecord
 from clob_server.core.commands import SERVER, AnyCommand, EndTrades, ReviseTrades, SignatureRecord
 from clob_server.core.sequencer import Steps, accepted_orders
 from clob_server.core.serialize import order_body
+from clob_server.core.settlement_status import settled_as
 from clob_server.core.state import ServerState
 from clob_server.history.candles import add_trade
+from clob_server.history.positions import PositionResult, position_steps
 from clob_server.history.store import EXPIRED, Row, Rows, trade_row
 
 SETTLEMENTS: Final = frozenset({EndTrades, ReviseTrades})
@@ -58,7 +60,7 @@ class HistoryRows:
 
     def __init__(self, state: ServerState) -> None:
         self._state = state
-        self.waiting: Rows = Rows([], [], [], {})
+        self.waiting: Rows = Rows([], [], [], {}, [])
 
     def __len__(self) -> int:
         """Return the number of rows."""
@@ -66,8 +68,16 @@ class HistoryRows:
 
     def take(self) -> Rows:
         """Return the rows, and begin with empty lists."""
-        rows, self.waiting = self.waiting, Rows([], [], [], {})
+        rows, self.waiting = self.waiting, Rows([], [], [], {}, [])
         return rows
+
+    @property
+    def oldest_unsettled(self) -> int:
+        """Number of the oldest trade whose settlement may change; of the next trade without one."""
+        ledger = self._state.registry.settling
+        numbers = (next(iter(ledger.held), None), min(ledger.ended, default=None))
+        known = [number for number in numbers if number is not None]
+        return min(known, default=self._state.num_trades + 1)
 
     def orders_before(self, command: AnyCommand) -> OrdersBefore:
         """Return the resting orders if the command may finish more than the engine keeps.
@@ -117,10 +127,9 @@ class HistoryRows:
         now_ms = command.now_ms
         if type(command) in SERVER:
             if type(command) in SETTLEMENTS:
-                self.waiting.ends.extend(
-                    (*end, seq, now_ms)
-                    for end in self._ends(command)  # type: ignore[arg-type]
-                )
+                for trade, tx, why in self._ends(command):  # type: ignore[arg-type]
+                    self.waiting.ends.append((trade, tx, why, seq, now_ms))
+                    self.waiting.positions.append(PositionResult(trade, not why))
             return
         for event in outcome:
             if isinstance(event, Trade):
@@ -130,6 +139,8 @@ class HistoryRows:
                     trade_row(event, seq, now_ms, num_trades, settles=settles)
                 )
                 add_trade(self.waiting.candles, event, now_ms)
+                key = settled_as(event, num_trades) if settles else 0
+                self.waiting.positions.extend(position_steps(event, num_trades, key))
         for number, (order_id, reason) in enumerate(finished_orders(command, outcome), 1):
             finished = self._record(order_id, reason, before or {})
             if finished is not None:
@@ -139,10 +150,11 @@ class HistoryRows:
 
     def _ends(self, command: EndTrades | ReviseTrades) -> Iterator[tuple[int, str, str]]:
         """Yield number, transaction and reason of trades; both empty for a withdrawn result."""
+        ledger = self._state.registry.settling
         if isinstance(command, ReviseTrades):
-            yield from ((number, "", "") for number in command.trades)
+            yield from ((number, "", "") for number in command.trades if number in ledger.held)
             return
-        kept = self._state.registry.settling.ended
+        kept = ledger.ended
         for end in command.ends:
             ended = kept.get(end.trade)
             if ended is None or (ended.tx, ended.reason) == (end.tx, end.reason):

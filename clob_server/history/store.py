@@ -16,8 +16,9 @@ import msgspec
 from clob import ClobError, MatchType, PairedTrade, Side, Trade
 from clob.journal import ZERO_HASH
 from clob_server.core.settlement_status import SettlementStatus, fate_at, settled_as
-from clob_server.history import candles
+from clob_server.history import candles, positions
 from clob_server.history.candles import Candle, CandleRange, Candles
+from clob_server.history.positions import PositionChange, PositionWriter
 from clob_server.log.files import make_file
 
 FILE: Final = "history.db"
@@ -72,6 +73,7 @@ CREATE TABLE settlements(
     settled_as INTEGER PRIMARY KEY, tx TEXT NOT NULL, reason TEXT NOT NULL,
     command_seq INTEGER NOT NULL, ended_ms INTEGER NOT NULL);
 {candles.SCHEMA}
+{positions.SCHEMA}
 PRAGMA user_version={_VERSION};
 """
 _TIMES: Final = """
@@ -107,6 +109,8 @@ class Rows(NamedTuple):
     """Results of settlements; without transaction and reason for a withdrawn one."""
     candles: Candles
     """The candles of the new trades."""
+    positions: list[PositionChange]
+    """The new trades and results, as the positions of makers follow from them."""
 
 
 class ForeignHistoryError(ClobError, code="HISTORY_FOREIGN"):
@@ -188,14 +192,23 @@ class HistoryStore:
         if identities(self.folder) != self._files or not (self.folder / FILE).stat().st_size:
             raise ForeignHistoryError(f"{FILE} was deleted, replaced or truncated")
 
-    def write(self, rows: Rows, applied: Applied, now_ms: int) -> None:
-        """Add rows and their position in one transaction; ``now_ms`` is the last command's time."""
+    def write(self, rows: Rows, applied: Applied, now_ms: int, oldest_unsettled: int = 0) -> None:
+        """Add rows and their position in one transaction.
+
+        Args:
+            rows: the rows.
+            applied: their position.
+            now_ms: time of the last command.
+            oldest_unsettled: number of the oldest trade whose settlement may change, after the
+                last command.
+        """
         self.check_files()
         with self._db:
             self._db.executemany(_ORDER, rows.orders)
             self._db.executemany(_TRADE, rows.trades)
             self._db.executemany(_END, rows.ends)
             candles.write_candles(self._db, rows.candles)
+            PositionWriter(self._db).write(rows.positions, oldest_unsettled)
             self._db.execute(_APPLIED, applied)
             self._prune(now_ms)
         self.applied = applied

@@ -54,6 +54,7 @@ class ThreadWriter:
         self._rows = HistoryRows(engine.state)
         self._applied = store.applied
         self._now_ms = 0
+        self._oldest_unsettled = 0
         self._timer: asyncio.TimerHandle | None = None
         self._slots = threading.Semaphore(WRITES_MAX)
         self.has_failed: bool = False
@@ -74,6 +75,7 @@ class ThreadWriter:
         self._is_whole = True
         applied = Applied(batch[-1].seq, self._log.tail.chain_hash, self._engine.event_hash)
         self._applied, self._now_ms = applied, batch[-1].now_ms
+        self._oldest_unsettled = self._rows.oldest_unsettled
         if self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(WRITE_AFTER_S, self.flush)
         if 0 < self._snapshot_commands <= applied.seq - self._snapshot_seq:
@@ -90,13 +92,14 @@ class ThreadWriter:
         if not self._is_whole:  # the end of the frame starts the timer again
             return
         self._slots.acquire()
-        self._thread.enqueue(partial(self._write, self._rows.take(), self._applied, self._now_ms))
+        position = self._applied, self._now_ms, self._oldest_unsettled
+        self._thread.enqueue(partial(self._write, self._rows.take(), *position))
 
-    def _write(self, rows: Rows, applied: Applied, now_ms: int) -> None:
+    def _write(self, rows: Rows, applied: Applied, now_ms: int, oldest: int) -> None:
         """Write rows, unless an earlier write failed: the file must have no gap."""
         try:
             if not self.has_failed:
-                self._store.write(rows, applied, now_ms)
+                self._store.write(rows, applied, now_ms, oldest)
                 self._on_written(applied.seq)
         except Exception:
             self.has_failed = True

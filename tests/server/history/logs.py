@@ -83,5 +83,8 @@ def dump(folder):
     with closing(apsw.Connection(str(folder / FILE))) as db:
         return {
             table: db.execute(f"SELECT * FROM {table}").fetchall()
-            for table in ("applied", "orders", "trades", "settlements", "candles")
+            for table in (
+                *("applied", "orders", "trades", "settlements"),
+                *("candles", "positions", "position_steps"),
+            )
         }

@@ -185,7 +185,7 @@ def test_old_rows_are_pruned_by_whole_days_also_in_a_rebuild(tmp_path):
                 )
                 rows[name].append(row)
                 if many or day == 9:
-                    store.write(Rows(rows[name], [], [], {}), position, day * DAY_MS + 5)
+                    store.write(Rows(rows[name], [], [], {}, []), position, day * DAY_MS + 5)
                     rows[name] = []
     assert dump(tmp_path / "late") == dump(tmp_path / "early")
     assert [row[0] for row in dump(tmp_path / "late")["orders"]] == ["o7", "o8", "o9"]
