@@ -128,6 +128,7 @@ ROUTE_RULES: Final[Mapping[str, RouteRule]] = {
     "get_order": _READ,
     "list_orders": _READ,
     "list_fills": _READ,
+    "get_account": _READ,
     "cancel_order": _CANCEL,
     "cancel_batch": _CANCEL,
     "set_nonce": _SIGNED,

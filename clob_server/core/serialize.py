@@ -6,7 +6,18 @@ from typing import Any, Final
 
 from msgspec import UNSET
 
-from clob import Event, Market, Mode, OrderStatus, PairedTrade, Rejected, Side, Trade
+from clob import (
+    Balance,
+    Event,
+    Funds,
+    Market,
+    Mode,
+    OrderStatus,
+    PairedTrade,
+    Rejected,
+    Side,
+    Trade,
+)
 from clob.depth import Depth
 from clob.events import MatchType
 from clob.signing import ZERO_ADDRESS
@@ -88,6 +99,22 @@ def average(collateral: int, tokens: int) -> str | None:
         return None
     whole, parts = divmod(collateral * 1_000_000 // tokens, 10_000)
     return f"{whole}.{parts:04}".rstrip("0").rstrip(".")
+
+
+def assets_of(market: Market) -> tuple[str, ...]:
+    """Return the assets of a market with accounts; none for other markets."""
+    return (market.collateral, market.yes, market.no) if market.funds is Funds.ACCOUNTS else ()
+
+
+def balance_fields(asset: str, own: Balance) -> dict[str, str]:
+    """Return the fields of :class:`~clob_server.api.schemas.AssetBalance`."""
+    return {
+        "asset": asset,
+        "balance": str(own.balance),
+        "reserved": str(own.reserved),
+        "unsettled": str(own.unsettled),
+        "available": str(own.available),
+    }
 
 
 def orderbook_body(market: str, depth: Depth, changed_ms: int) -> OrderbookBody:

@@ -10,7 +10,7 @@ from typing import Final, Literal, TypeAlias
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from clob_server.api.schemas import FillData, LevelBody, OrderBody, TradeBody, Wire
+from clob_server.api.schemas import AssetBalance, FillData, LevelBody, OrderBody, TradeBody, Wire
 
 POLICY: Final = 1008
 """Close code for a client that breaks a rule or reads too slowly."""
@@ -220,6 +220,19 @@ class UserFill(UserMessage, frozen=True, kw_only=True, tag="fill", gc=False):
     """The trade."""
 
 
+class AccountChanged(Message, frozen=True, kw_only=True, tag="account", gc=False):
+    """Accounts of the maker after a change; only for extended clients."""
+
+    channel: Literal["user"] = "user"
+    """Channel."""
+    maker: str
+    """The maker."""
+    timestamp: int
+    """Time of the change, Unix milliseconds."""
+    data: list[AssetBalance]
+    """The accounts that changed; at first all that are not empty."""
+
+
 # ----- about settlement ----------------------------------------------------------------------
 
 
@@ -321,6 +334,7 @@ EVERY: Final[tuple[type[Message], ...]] = (
     Orders,
     OrderChanged,
     UserFill,
+    AccountChanged,
     SettlementMessage,
     Subscribed,
     Unsubscribed,

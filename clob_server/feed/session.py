@@ -283,6 +283,9 @@ class FeedSession:
         subscriber.replace(name, subscription)
         self._confirm(request, market, None, orders.seq)
         subscriber.send(orders)
+        accounts = users.accounts(subscription, self._clock_ms())
+        if accounts is not None:
+            subscriber.send(accounts)
 
     def _subscribe_settlement(self, request: Subscribe) -> None:
         channels, subscriber = self._channels, self._subscriber

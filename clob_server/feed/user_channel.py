@@ -1,7 +1,8 @@
 """The user channel: open orders, order changes and fills of a maker; no message is skipped.
 
 Each trade of an order is one message, and so is each change of its settlement status. An order is
-sent once per batch, in its state after the batch.
+sent once per batch, in its state after the batch; so are the accounts of the maker, to extended
+clients.
 """
 
 from collections.abc import Sequence
@@ -9,33 +10,63 @@ from typing import Final, NamedTuple, TypeAlias
 
 from msgspec import structs
 
-from clob import Event, PairedTrade, Rejected, RejectedError, Submit, Trade
+from clob import (
+    Balance,
+    Batch,
+    Event,
+    PairedTrade,
+    Rejected,
+    RejectedError,
+    Reopen,
+    SetBalance,
+    Settled,
+    SettleFailed,
+    Submit,
+    Trade,
+)
 from clob.errors import TooManyOrdersError, UnknownOrderError
 from clob.status import OrderRecord, OrderStatus
-from clob_server.api.schemas import FillData, OrderBody
+from clob_server.api.schemas import AssetBalance, FillData, OrderBody
 from clob_server.core.ids import Ids
 from clob_server.core.sequencer import Committed, Steps, accepted_orders
-from clob_server.core.serialize import fill_fields, order_body, trade_body
+from clob_server.core.serialize import (
+    assets_of,
+    balance_fields,
+    fill_fields,
+    order_body,
+    trade_body,
+)
 from clob_server.core.settlement_status import NONE, PENDING
 from clob_server.core.state import ServerState
 from clob_server.feed.broadcast import ScopedSubscription
 from clob_server.feed.event_messages import TradeStatus, message_frame, status_frame
-from clob_server.feed.messages import POLICY, Heartbeat, OrderChanged, Orders, UserFill
+from clob_server.feed.messages import (
+    POLICY,
+    AccountChanged,
+    Heartbeat,
+    OrderChanged,
+    Orders,
+    UserFill,
+)
 
 ORDERS_MAX: Final = 2_000
 """Open orders in one message; a maker with more has to name a market."""
 CHANGES_MAX: Final = 50
 """Changes that are encoded in one iteration of the event loop; each takes about 15 us."""
 
+_EMPTY: Final = Balance(0, 0, 0)
+_SETTLEMENTS: Final = (Settled, SettleFailed, Reopen)
 _FINAL: Final = (OrderStatus.FILLED, OrderStatus.CANCELLED)
 
 
 class WatchedMaker:
     """A maker with subscriptions, and the loop time of the last message to them."""
 
-    __slots__ = ("order_ids", "sent_at", "subscriptions")
+    __slots__ = ("balances", "order_ids", "sent_at", "subscriptions")
 
     def __init__(self, sent_at: float) -> None:
+        self.balances: dict[str, Balance] | None = None
+        """The accounts that extended clients know, by asset; None without such a client."""
         self.order_ids: Final[set[str | int]] = set()
         self.subscriptions: Final[list[ScopedSubscription]] = []
         self.sent_at: float = sent_at
@@ -96,6 +127,8 @@ class UserChannel:
             for record in self._state.matcher.open_orders(maker):
                 self._add_order(record.order.id, watched)
         watched.subscriptions.append(subscription)
+        if subscription.extended and watched.balances is None:
+            watched.balances = self._balances(maker, None)
         return orders
 
     def leave(self, subscription: ScopedSubscription) -> None:
@@ -103,6 +136,8 @@ class UserChannel:
         maker = maker_of(subscription)
         watched = self.makers[maker]
         watched.subscriptions.remove(subscription)
+        if not any(each.extended for each in watched.subscriptions):
+            watched.balances = None
         if not watched.subscriptions:
             del self.makers[maker]
             for order_id in watched.order_ids:
@@ -143,6 +178,7 @@ class UserChannel:
                 for submit in accepted_orders(done.command, done.outcome):
                     self._on_accepted(submit, done.command.now_ms, changes)
                 self._add_changes(done, changes)
+        touched = self._touched(batch)
         # A client that joins between two steps got the orders as they are after the batch.
         receivers = {each.watched: tuple(each.watched.subscriptions) for each in changes.values()}
         frames: dict[WatchedMaker, list[tuple[str, bytes]]] = {}
@@ -169,6 +205,9 @@ class UserChannel:
             for subscription in receivers[watched]:
                 self._send_orders(subscription, batch[-1].now_ms)
                 yield
+        for watched, assets in touched.items():
+            self._send_accounts(watched, assets, batch[-1].now_ms, now)
+            yield
 
     def on_statuses(self, trades: Sequence[TradeStatus], now: float) -> None:
         """Send new settlement statuses to the makers of the trades."""
@@ -215,6 +254,77 @@ class UserChannel:
         watched = self._owners.pop(order_id, None)
         if watched is not None:  # its last subscription may have ended meanwhile
             watched.order_ids.discard(order_id)
+
+    # ----- accounts --------------------------------------------------------------------------
+
+    def accounts(self, subscription: ScopedSubscription, now_ms: int) -> AccountChanged | None:
+        """Return the accounts that are not empty; None without one, or for a plain client."""
+        market, maker = subscription.scope
+        if not subscription.extended or maker is None:
+            return None
+        balances = self._balances(maker, market)
+        return account_message(maker, balances, now_ms) if balances else None
+
+    def _balances(self, maker: str, market: str | None) -> dict[str, Balance]:
+        """Return the accounts of a maker that are not empty, of a market or of all."""
+        matcher, markets = self._state.matcher, self._state.markets
+        chosen = markets.values() if market is None else [markets[market]]
+        assets = dict.fromkeys(asset for each in chosen for asset in assets_of(each))
+        balances = {asset: matcher.balance(maker, asset) for asset in assets}
+        return {asset: each for asset, each in balances.items() if each != _EMPTY}
+
+    def _touched(self, batch: Sequence[Committed]) -> dict[WatchedMaker, set[str]]:
+        """Return the assets of makers with extended clients that a batch may have changed.
+
+        Call it before final orders are forgotten.
+        """
+        followed = {each for each in self.makers.values() if each.balances is not None}
+        touched: dict[WatchedMaker, set[str]] = {}
+        markets = self._state.markets
+        for done in batch if followed else ():
+            command, outcome = done.command, done.outcome
+            if isinstance(outcome, RejectedError):
+                continue
+            for each in command.commands if isinstance(command, Batch) else (command,):
+                if isinstance(each, SetBalance) and each.wallet in self.makers:
+                    touched.setdefault(self.makers[each.wallet], set()).add(each.asset)
+                elif isinstance(each, _SETTLEMENTS):
+                    for every in followed:
+                        touched.setdefault(every, set()).update(assets_of(markets[each.market]))
+            for event in outcome:
+                market = None if isinstance(event, Rejected) else markets.get(event.market)
+                if market is None or isinstance(event, Rejected):
+                    continue
+                owners = {self._owners.get(order_id) for order_id in orders_in(event)}
+                if isinstance(event, Trade):
+                    owners.add(self.makers.get(market.fee_wallet))
+                for owner in followed & owners:
+                    touched.setdefault(owner, set()).update(assets_of(market))
+        return touched
+
+    def _send_accounts(
+        self, watched: WatchedMaker, assets: set[str], now_ms: int, now: float
+    ) -> None:
+        """Send the accounts among ``assets`` that changed to the extended clients of a maker."""
+        known, balance = watched.balances, self._state.matcher.balance
+        if known is None:  # the last client left meanwhile
+            return
+        maker = maker_of(watched.subscriptions[0])
+        changed = {
+            asset: own
+            for asset in sorted(assets)
+            if (own := balance(maker, asset)) != known.get(asset, _EMPTY)
+        }
+        known.update(changed)
+        for subscription in tuple(watched.subscriptions) if changed else ():
+            market, _ = subscription.scope
+            within = changed
+            if market is not None:
+                own_assets = assets_of(self._state.markets[market])
+                within = {asset: each for asset, each in changed.items() if asset in own_assets}
+            if within and subscription.extended and subscription.is_open:
+                watched.sent_at = now
+                subscription.client.send(account_message(maker, within, now_ms))
 
     # ----- sending ---------------------------------------------------------------------------
 
@@ -280,6 +390,12 @@ class UserChannel:
                     each.client.send(
                         Heartbeat(channel="user", market_id=market, seq=seq, timestamp=now_ms)
                     )
+
+
+def account_message(maker: str, balances: dict[str, Balance], now_ms: int) -> AccountChanged:
+    """Return the message with the accounts of a maker."""
+    data = [AssetBalance(**balance_fields(asset, own)) for asset, own in balances.items()]
+    return AccountChanged(maker=maker, timestamp=now_ms, data=data)
 
 
 def send_changes(

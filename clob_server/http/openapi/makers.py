@@ -3,7 +3,7 @@
 from typing import Final
 
 from clob_server.api.options import CLIENT_ID_MAX
-from clob_server.api.schemas import MakerFill, OrderBody, OrderWithFills
+from clob_server.api.schemas import AccountBody, MakerFill, OrderBody, OrderWithFills
 from clob_server.http.openapi.common import (
     ADDRESS,
     COUNT,
@@ -23,6 +23,7 @@ from clob_server.http.routes.makers import LIMIT, LIMIT_MAX, SIDES, STATUSES
 MIN_SEQ: Final = FieldDoc(
     "minSeq", COUNT, "Wait until this command was applied: `X-Applied-Seq` of another answer."
 )
+FILTER_MARKET: Final = FieldDoc("marketId", MARKET_ID, "Only the assets and positions of it.")
 CODES: Final = ("INVALID_FIELD", "INVALID_ADDRESS", "UNKNOWN_MARKET", "RECOVERING")
 
 DESCRIBED: Final = {
@@ -85,6 +86,17 @@ DESCRIBED: Final = {
             page_size(maximum=LIMIT_MAX, default=LIMIT),
             CURSOR,
         ),
+        headers_sent=("x-applied-seq",),
+        codes=CODES,
+    ),
+    "get_account": RouteDoc(
+        TAG,
+        "Get balances and positions of a wallet",
+        AccountBody,
+        "Balances are those that orders are checked against, in markets with accounts. Positions "
+        "follow from the trades in all markets: tokens from splits, merges and transfers are not "
+        "in them, and trades whose settlement failed do not count.",
+        query=(FILTER_MARKET, MIN_SEQ),
         headers_sent=("x-applied-seq",),
         codes=CODES,
     ),

@@ -1,4 +1,4 @@
-"""Routes that return the orders and the fills of makers.
+"""Routes that return the orders, the fills and the accounts of makers.
 
 Every answer contains all commands that were acknowledged before the request, and says so in
 ``X-Applied-Seq``.
@@ -9,15 +9,32 @@ from typing import Any, Final
 
 import msgspec
 
+from clob import Balance, Mode
 from clob.signing import fields
 from clob.status import OrderRecord
 from clob_server.api.faults import one_of, wrong
 from clob_server.api.options import CLIENT_ID_MAX, market_id
 from clob_server.api.problems import Headers
 from clob_server.api.request import Reply, reply
-from clob_server.api.schemas import MakerFill, OrderBody, OrderWithFills
-from clob_server.core.serialize import fill_fields, order_body, trade_body
+from clob_server.api.schemas import (
+    AccountBalance,
+    AccountBody,
+    ChainBalance,
+    MakerFill,
+    MakerPosition,
+    OrderBody,
+    OrderWithFills,
+)
+from clob_server.core.serialize import (
+    assets_of,
+    average,
+    balance_fields,
+    fill_fields,
+    order_body,
+    trade_body,
+)
 from clob_server.history.of_maker import FINISHED, PLACE_MAX, FillRange, FillRow, FinishedRange
+from clob_server.history.positions import TokenPosition
 from clob_server.http.pagination import CURSOR_MAX, next_page, read_number
 from clob_server.http.routes.markets import read_switch, token_of
 from clob_server.http.server import Request, Route, Server
@@ -40,6 +57,10 @@ LISTED: Final = (
 """The parameters of the list of orders."""
 FILLS: Final = ("maker", "marketId", "order", "after", "minSeq", "limit", "cursor")
 """The parameters of the list of fills."""
+POSITIONS_MAX: Final = 1_000
+"""Positions in one answer."""
+EMPTY: Final = Balance(0, 0, 0)
+"""An account without any amount."""
 PLACE_DIGITS: Final = 20
 """Digits that a place has fewer of."""
 FINISHED_CURSOR: Final = "f"
@@ -204,6 +225,68 @@ def fill_body(server: Server, fill: FillRow, status: Any) -> MakerFill:
     )
 
 
+# ----- accounts ------------------------------------------------------------------------------
+
+
+async def get_account(call: Request) -> Reply:
+    """Return balances and positions of a wallet."""
+    server = call.server
+    maker, market = fields.address("maker", call.params["maker"]), call.query().get("marketId")
+    if market is not None:
+        market = market_id(market)
+    applied = await applied_seq(call)
+    balances = account_balances(server, maker, market)
+    rows = await server.history.positions(maker, market, POSITIONS_MAX + 1)
+    if len(rows) > POSITIONS_MAX:
+        raise wrong("marketId", f"is required with more than {POSITIONS_MAX} positions", None)
+    positions = [position_body(server, each) for each in rows]
+    return reply(AccountBody(maker=maker, balances=balances, positions=positions), headers=applied)
+
+
+def account_balances(server: Server, maker: str, market: str | None) -> list[AccountBalance]:
+    """Return the accounts of a wallet that are not empty; O(markets) without a market."""
+    matcher, markets = server.state.matcher, server.state.markets
+    chosen = [each for each in markets.values() if market in (None, each.id)]
+    assets = [each for each in map(assets_of, chosen) if each]
+    collaterals = (each[0] for each in assets)
+    tokens = (token for each in assets for token in each[1:])
+    bodies = []
+    for asset in dict.fromkeys((*collaterals, *tokens)):
+        own, chain = matcher.balance(maker, asset), chain_balance(server, maker, asset)
+        if own != EMPTY or chain is not None:
+            bodies.append(AccountBalance(**balance_fields(asset, own), chain=chain))
+    return bodies
+
+
+def chain_balance(server: Server, wallet: str, asset: str) -> ChainBalance | None:
+    """Return what the chain reported of an account; None without a report."""
+    holding = server.settlement.inbox.holding(wallet, asset)
+    if holding is None:
+        return None
+    return ChainBalance(balance=holding.balance or holding.amount, allowance=holding.approved)
+
+
+def position_body(server: Server, row: TokenPosition) -> MakerPosition:
+    """Return the JSON of a position."""
+    position, market = row.position, server.state.markets.get(row.market)
+    words = server.state.registry.words.get(row.market)
+    value = None
+    if market is not None and market.mode is Mode.RESOLVED and words and words.outcome:
+        wins = row.token == (market.yes if words.outcome == "yes" else market.no)
+        value = str(position.size if wins else 0)
+    return MakerPosition(
+        market_id=row.market,
+        token_id=row.token,
+        net_size=str(position.size),
+        cost=str(position.cost),
+        average_price=average(abs(position.cost), abs(position.size)),
+        realised=str(position.realised),
+        fees=str(position.fees),
+        token_fees=str(position.token_fees),
+        redemption_value=value,
+    )
+
+
 # ----- queries -------------------------------------------------------------------------------
 
 
@@ -245,5 +328,6 @@ ROUTES = (
     Route("get_order", "GET", "/api/orders/{orderId}", get_order, query=("fills",)),
     Route("list_orders", "GET", "/api/orders", list_orders, query=LISTED),
     Route("list_fills", "GET", "/api/fills", list_fills, query=FILLS),
+    Route("get_account", "GET", "/api/accounts/{maker}", get_account, query=("marketId", "minSeq")),
 )
 """The routes of the orders and fills of makers; fixed names of orders precede ids."""

@@ -10,10 +10,13 @@ from clob import (
     AddMarket,
     Batch,
     Cancel,
+    Funds,
     Limits,
     Mode,
+    SetBalance,
     SetLimits,
     SetMode,
+    Settled,
     Side,
     TimeInForce,
     Trade,
@@ -227,3 +230,98 @@ def makers_of(trade):
     """Return the makers of a trade, the resting order's first."""
     both = (trade.buyer, trade.seller)
     return both if trade.incoming_side is Side.SELL else both[::-1]
+
+
+# ----- accounts ------------------------------------------------------------------------------
+
+
+def balances(message):
+    """Return balance, reserved, unsettled and available by asset."""
+    names = ("balance", "reserved", "unsettled", "available")
+    return {each["asset"]: tuple(int(each[name]) for name in names) for each in message["data"]}
+
+
+@asynccontextmanager
+async def running_accounts():
+    """Run a feed with two markets with accounts, of which one settles, for the block."""
+    async with FeedHarness() as harness:
+        rich = {"amount": 1_000, "now_ms": 1}
+        for settles, name in ((False, "m"), (True, "s")):
+            own = market(name, funds=Funds.ACCOUNTS, settles=settles, collateral="usd")
+            await harness.apply(AddMarket(market=own, now_ms=1))
+            await harness.apply(
+                SetBalance(wallet=ALICE, asset=f"{name}-yes", **rich),
+                SetBalance(wallet=BOB, asset="usd", **rich),
+            )
+        yield harness
+
+
+async def test_extended_client_gets_the_accounts_and_then_those_that_change():
+    async with running_accounts() as harness:
+        client = await subscribed_client(harness, extended=True)
+        of_bob = await subscribed_client(harness, BOB, extended=True)
+        plain = await subscribed_client(harness)
+        *_, first = client.received()
+        assert (first["type"], first["maker"]) == ("account", ALICE)
+        full = {"m-yes": (1_000, 0, 0, 1_000), "s-yes": (1_000, 0, 0, 1_000)}
+        assert balances(first) == full
+        of_bob.received()
+        await harness.apply(sell("a", 60, 500, **OF_ALICE, now_ms=2))
+        order, account = client.received()
+        assert (order["type"], account["timestamp"]) == ("order", 2)
+        assert balances(account) == {"m-yes": (1_000, 500, 0, 500)}
+        assert of_bob.received() == []
+        await harness.apply(buy("b", 60, 200, maker=BOB, now_ms=3))
+        *_, account = client.received()
+        expected = {"m-yes": (800, 300, 0, 500), "usd": (120, 0, 0, 120)}
+        assert balances(account) == expected
+        *_, account = of_bob.received()
+        assert balances(account) == {"m-yes": (200, 0, 0, 200), "usd": (880, 0, 0, 880)}
+        await harness.apply(Cancel(order_id="a", now_ms=4))
+        assert balances(client.received("account")[-1]) == {"m-yes": (800, 0, 0, 800)}
+        await harness.apply(SetBalance(wallet=BOB, asset="usd", amount=880, now_ms=5))
+        assert of_bob.received() == []
+        assert "account" not in {each["type"] for each in plain.received()}
+
+
+async def test_settlement_changes_accounts_of_subscriptions_to_their_market():
+    async with running_accounts() as harness:
+        own = await subscribed_client(harness, BOB, extended=True, marketId="s")
+        other = await subscribed_client(harness, BOB, extended=True, marketId="m")
+        token = {"market": "s", "token": "s-yes"}
+        await harness.apply(sell("a", 60, 500, **OF_ALICE, **token, now_ms=2))
+        for each in (own, other):
+            assert balances(each.received("account")[-1]) == {"usd": (1_000, 0, 0, 1_000)}
+        await harness.apply(buy("b", 60, 100, maker=BOB, **token, now_ms=3))
+        assert balances(own.received("account")[-1]) == {"usd": (1_000, 0, 60, 940)}
+        await harness.apply(Settled(market="s", trades=(2,), now_ms=4))
+        [account] = own.received()
+        assert balances(account) == {"s-yes": (100, 0, 0, 100), "usd": (940, 0, 0, 940)}
+        shared = [balances(each) for each in other.received("account")]
+        assert shared == [{"usd": (1_000, 0, 60, 940)}, {"usd": (940, 0, 0, 940)}]
+
+
+@pytest.mark.parametrize("seed", range(3))
+async def test_accounts_kept_from_the_messages_equal_the_engines(seed):
+    async with running_accounts() as harness:
+        rng, kept, clients = random.Random(seed), {ALICE: {}, BOB: {}}, {}
+        for maker in kept:
+            clients[maker] = await subscribed_client(harness, maker, extended=True)
+        for number in range(150):
+            name = rng.choice("ms")
+            fields = {"market": name, "token": f"{name}-yes", "now_ms": 2 + number}
+            maker, make = rng.choice(((ALICE, sell), (BOB, buy), (ALICE, buy), (BOB, sell)))
+            order = make(
+                f"o{number}", rng.randint(50, 55), rng.randint(1, 9), maker=maker, **fields
+            )
+            waiting = harness.exchange.matcher.unsettled("s")
+            settle = Settled(market="s", trades=tuple(waiting[:2]), now_ms=2 + number)
+            await harness.apply(order, *([settle] if waiting and rng.random() < 0.3 else []))
+            for maker, client in clients.items():
+                for message in client.received("account"):
+                    kept[maker] |= balances(message)
+                for asset in ("usd", "m-yes", "m-no", "s-yes", "s-no"):
+                    own = harness.exchange.matcher.balance(maker, asset)
+                    expected = (own.balance, own.reserved, own.unsettled, own.available)
+                    assert kept[maker].get(asset, (0, 0, 0, 0)) == expected
+        assert harness.exchange.num_trades > 20
