@@ -278,28 +278,29 @@ class UserChannel:
 
         Call it before final orders are forgotten.
         """
-        followed = {each for each in self.makers.values() if each.balances is not None}
+        followed = [each for each in self.makers.values() if each.balances is not None]
+        places: dict[tuple[WatchedMaker | None, str], None] = {}
         touched: dict[WatchedMaker, set[str]] = {}
-        markets = self._state.markets
+        markets, owners, makers = self._state.markets, self._owners, self.makers
         for done in batch if followed else ():
             command, outcome = done.command, done.outcome
             if isinstance(outcome, RejectedError):
                 continue
             for each in command.commands if isinstance(command, Batch) else (command,):
-                if isinstance(each, SetBalance) and each.wallet in self.makers:
-                    touched.setdefault(self.makers[each.wallet], set()).add(each.asset)
+                if isinstance(each, SetBalance) and each.wallet in makers:
+                    touched.setdefault(makers[each.wallet], set()).add(each.asset)
                 elif isinstance(each, _SETTLEMENTS):
-                    for every in followed:
-                        touched.setdefault(every, set()).update(assets_of(markets[each.market]))
+                    places |= dict.fromkeys((watched, each.market) for watched in followed)
             for event in outcome:
-                market = None if isinstance(event, Rejected) else markets.get(event.market)
-                if market is None or isinstance(event, Rejected):
+                if isinstance(event, Rejected):
                     continue
-                owners = {self._owners.get(order_id) for order_id in orders_in(event)}
-                if isinstance(event, Trade):
-                    owners.add(self.makers.get(market.fee_wallet))
-                for owner in followed & owners:
-                    touched.setdefault(owner, set()).update(assets_of(market))
+                for order_id in orders_in(event):
+                    places[owners.get(order_id), event.market] = None
+                if isinstance(event, Trade) and event.market in markets:
+                    places[makers.get(markets[event.market].fee_wallet), event.market] = None
+        for owner, name in places:
+            if owner is not None and name in markets:
+                touched.setdefault(owner, set()).update(assets_of(markets[name]))
         return touched
 
     def _send_accounts(
@@ -317,10 +318,10 @@ class UserChannel:
         }
         known.update(changed)
         for subscription in tuple(watched.subscriptions) if changed else ():
-            market, _ = subscription.scope
-            within = changed
-            if market is not None:
-                own_assets = assets_of(self._state.markets[market])
+            name, _ = subscription.scope
+            within, market = changed, self._state.markets.get(name or "")
+            if name is not None:
+                own_assets = () if market is None else assets_of(market)
                 within = {asset: each for asset, each in changed.items() if asset in own_assets}
             if within and subscription.extended and subscription.is_open:
                 watched.sent_at = now

@@ -13,6 +13,7 @@ from clob import (
     Funds,
     Limits,
     Mode,
+    SelfTrade,
     SetBalance,
     SetLimits,
     SetMode,
@@ -325,3 +326,17 @@ async def test_accounts_kept_from_the_messages_equal_the_engines(seed):
                     expected = (own.balance, own.reserved, own.unsettled, own.available)
                     assert kept[maker].get(asset, (0, 0, 0, 0)) == expected
         assert harness.exchange.num_trades > 20
+
+
+async def test_fee_wallet_gets_its_account_after_trades_of_others():
+    async with FeedHarness() as harness:
+        own = market(funds=Funds.ACCOUNTS, fee_wallet=BOB, incoming_fee_rate_bps=1_000)
+        await harness.apply(AddMarket(market=own, now_ms=1))
+        for asset in (own.collateral, own.yes):
+            await harness.apply(SetBalance(wallet=ALICE, asset=asset, amount=1_000, now_ms=1))
+        client = await subscribed_client(harness, BOB, extended=True)
+        assert "account" not in {each["type"] for each in client.received()}
+        fields = OF_ALICE | {"now_ms": 2, "self_trade": SelfTrade.NONE}
+        await harness.apply(buy("b", 50, 1_000, **fields), sell("s", 50, 1_000, **fields))
+        [account] = client.received()
+        assert balances(account) == {own.collateral: (50, 0, 0, 50)}
