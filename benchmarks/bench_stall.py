@@ -132,6 +132,11 @@ class Attack:
         body = sign(signed, Settings().domain, ALICE.key.hex()).to_json()
         self.post("/api/orders/nonce", body)
 
+    def cancel_all(self) -> None:
+        """Cancel all of ALICE's orders with one request."""
+        query = {"maker": ALICE.address, "all": "true"}
+        self.http.delete("/api/orders", params=query).raise_for_status()
+
     def get(self, *paths: str) -> None:
         """Request paths as the operator."""
         for path in paths:
@@ -164,6 +169,8 @@ def scenarios(attack: Attack) -> Iterator[tuple[str, Callable[[], object]]]:
     for _ in range(NUM_MAKERS):
         attack.readers.add(channel="user", maker=ALICE.address, marketId="m1", extended=True)
     yield "nonce over 10,000 orders of 20 markets", attack.set_nonce
+    attack.fill(10_000, price=0)
+    yield "cancel of all 10,000 orders", attack.cancel_all
     attack.fill(10_000, price=0)
     yield (
         "10 clients resume 10,000 events",
