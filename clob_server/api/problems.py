@@ -56,6 +56,7 @@ PROBLEMS: Final[Mapping[str, ProblemType]] = {
     "UNSUPPORTED_MEDIA_TYPE": ProblemType(415, "Body must be JSON"),
     "INVALID_JSON": ProblemType(400, "Invalid JSON"),
     "BATCH_TOO_LARGE": ProblemType(422, "Batch too large"),
+    "BATCH_REJECTED": ProblemType(422, "Another order of an atomic batch rejected"),
     # The fields, in the order of the schema.
     "INVALID_FIELD": ProblemType(422, "Missing or invalid field"),
     "INVALID_ADDRESS": ProblemType(422, "Invalid address"),

@@ -391,6 +391,13 @@ class CreatedBody(Wire, frozen=True, kw_only=True, omit_defaults=True):
     """True if the order was accepted before; this repeats the first response."""
 
 
+class ReplacedBody(CreatedBody, frozen=True, kw_only=True, omit_defaults=True):
+    """Response to a new order that replaces another one."""
+
+    replaced: OrderBody
+    """The order that it replaced, as it is now."""
+
+
 class ExpectedTrade(Wire, frozen=True, kw_only=True):
     """A trade that an order would make."""
 
@@ -455,6 +462,19 @@ class NonceBody(Wire, frozen=True, kw_only=True):
     """Minimum nonce of the maker's orders from now on."""
     num_cancelled: int
     """Number of orders cancelled."""
+
+
+class CancelledBody(Wire, frozen=True, kw_only=True):
+    """Response to a cancel of all orders that pass its filters."""
+
+    success: bool
+    """True."""
+    maker: str
+    """The maker."""
+    num_cancelled: int
+    """Number of orders cancelled."""
+    order_ids: list[str]
+    """Their ids in order of acceptance, the first 10,000."""
 
 
 class DelegateBody(Wire, frozen=True, kw_only=True):

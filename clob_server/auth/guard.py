@@ -185,13 +185,18 @@ class Guard:
 
     # ----- for a maker -------------------------------------------------------------------------
 
-    def may_act_for(self, call: ApiRequest, maker: str) -> None:
+    def may_act_for(self, call: ApiRequest, maker: str, route: str = "") -> None:
         """Check that a request without the maker's signature may act for it.
+
+        Args:
+            call: the request.
+            maker: the maker.
+            route: the route whose rule applies; empty for that of the request.
 
         Raises:
             ApiError: API_KEY_REQUIRED, SCOPE_MISSING, MAKER_NOT_ALLOWED.
         """
-        check_maker(ROUTE_RULES[call.route].rule(self._environment), call.key, maker)
+        check_maker(ROUTE_RULES[route or call.route].rule(self._environment), call.key, maker)
 
     def may_follow(self, key: ApiKey | None, channel: str, maker: str) -> None:
         """Check that a WebSocket may subscribe to a channel of a maker.

@@ -21,6 +21,7 @@ from msgspec.structs import replace
 
 from clob import (
     Batch,
+    Cancel,
     ClobError,
     Event,
     Expire,
@@ -147,6 +148,10 @@ class NewOrders(msgspec.Struct):
     orders: list[NewOrder]
     rejected: dict[int, ClobError] = {}
     """The orders that the sequencer left out of the batch, by their index in ``orders``."""
+    cancels: tuple[Cancel, ...] = ()
+    """Cancels that the batch begins with."""
+    atomic: bool = False
+    """Whether all commands of the batch are executed or none; then no market opens with it."""
 
 
 Build: TypeAlias = Callable[[int], AnyCommand | tuple[AnyCommand, ...]]
@@ -545,7 +550,8 @@ class Sequencer:
                 submits.append(submit)  # type: ignore[arg-type]
         if not submits:
             raise NoOrderLeftError("every order of the batch was rejected")
-        return (*before, Batch(commands=tuple(submits), now_ms=now_ms))
+        commands: tuple[Cancel | Submit, ...] = (*new.cancels, *submits)
+        return (*before, Batch(commands=commands, atomic=new.atomic, now_ms=now_ms))
 
     def _append(self, encoded: Sequence[bytes]) -> None:
         """Write a batch, with the event hash before it; runs on the log thread.

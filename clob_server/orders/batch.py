@@ -1,19 +1,23 @@
-"""Creates or cancels several orders in one request: one command, and a result for each order."""
+"""Requests about several orders, each one command: create or cancel a batch, replace an order."""
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, TypeAlias
 
+from msgspec.structs import asdict
+
 from clob import Batch, Cancel, ClobError, Event, OrderAdded, Rejected, RejectedError, Submit, Trade
-from clob.errors import InsufficientBalanceError
+from clob.errors import InsufficientBalanceError, OrderAlreadyUsedError, OrderNotOpenError
 from clob.signing import SignedOrder, verify_batch
 from clob.signing.fields import received
-from clob_server.api.faults import check_names, wrong
+from clob.status import OrderRecord, OrderStatus
+from clob_server.api.faults import check_names, missing, wrong
 from clob_server.api.problems import ApiError
 from clob_server.api.request import ApiRequest
-from clob_server.api.schemas import CreatedBody, OrderBody, TradeSummary
+from clob_server.api.schemas import CreatedBody, OrderBody, ReplacedBody, TradeSummary
 from clob_server.core.sequencer import Committed, NewOrders, NoOrderLeftError, Sequencer
 from clob_server.core.serialize import own_trades, summaries
 from clob_server.orders.cancel import CANCEL, CancelRequest, OrderCancels, not_open, read_cancel
@@ -21,6 +25,10 @@ from clob_server.orders.place import OrderPlacement, ParsedOrder, first_reply, s
 
 BATCH: Final = frozenset(("orders",))
 """The fields of a batch."""
+NEW_BATCH: Final = BATCH | {"atomic"}
+"""The fields of a batch of new orders."""
+REPLACED: Final = frozenset(("timestamp", "signature"))
+"""The fields of ``cancel`` in a replacement."""
 
 Results: TypeAlias = dict[int, CreatedBody | OrderBody | ClobError]
 """The result of each order, by its index in the request."""
@@ -34,14 +42,18 @@ class OrderBatches:
     placement: OrderPlacement
     cancels: OrderCancels
 
-    def read_items(self, body: dict[str, Any]) -> list[Any]:
+    def read_items(self, body: dict[str, Any], known: AbstractSet[str] = BATCH) -> list[Any]:
         """Return the list of orders in a body.
+
+        Args:
+            body: the body.
+            known: the fields that it may have.
 
         Raises:
             ApiError: INVALID_FIELD, it is missing or empty, or another field is unknown;
                 BATCH_TOO_LARGE.
         """
-        check_names(body, BATCH)
+        check_names(body, known)
         items = body.get("orders")
         if type(items) is not list or not items:
             raise wrong("orders", "must be an array with at least one order", items)
@@ -52,8 +64,15 @@ class OrderBatches:
 
     # ----- creating ----------------------------------------------------------------------------
 
-    async def create(self, call: ApiRequest, items: Sequence[object]) -> Results:
+    async def create(
+        self, call: ApiRequest, items: Sequence[object], *, atomic: bool = False
+    ) -> Results:
         """Place orders in their sequence, as one batch.
+
+        Args:
+            call: the request.
+            items: the orders in JSON.
+            atomic: place all of them or none.
 
         Raises:
             QueueFullError, SequencerStoppedError, OutcomeUnknownError: as ``Sequencer.submit``.
@@ -68,6 +87,8 @@ class OrderBatches:
         for index, rejection in self._check_signatures(parsed).items():
             results[index] = rejection
             del parsed[index]
+        if atomic:
+            return await self._place_atomic(call, len(items), results, parsed)
         return {**results, **await self.place(call, parsed)}
 
     async def place(self, call: ApiRequest, parsed: Mapping[int, ParsedOrder]) -> Results:
@@ -90,7 +111,7 @@ class OrderBatches:
         """Read an order of a batch, and check the key for one without a signature."""
         parsed = self.placement.read(body)
         if parsed.signed is None:
-            self.placement.guard.may_act_for(call, parsed.order.maker)
+            self.placement.guard.may_act_for(call, parsed.order.maker, "create_gasless_order")
         return parsed
 
     def _check_signatures(self, parsed: Mapping[int, ParsedOrder]) -> dict[int, ClobError]:
@@ -141,6 +162,42 @@ class OrderBatches:
                 results[index] = result
         return results
 
+    async def _place_atomic(
+        self,
+        call: ApiRequest,
+        count: int,
+        results: Results,
+        parsed: Mapping[int, ParsedOrder],
+    ) -> Results:
+        """Commit orders as one atomic batch and return their results, by index in the request.
+
+        Args:
+            call: the request.
+            count: number of orders in it.
+            results: the rejections so far.
+            parsed: the other orders.
+        """
+        accepted = {index for index, each in parsed.items() if self.placement.accepted_as(each)}
+        if len(accepted) == count:
+            return {index: await self._first_reply(each) for index, each in parsed.items()}
+        for index, each in parsed.items():
+            if index in accepted:
+                results[index] = OrderAlreadyUsedError("the order was accepted before, on its own")
+            elif each.opens_market:
+                results[index] = not_opened(each)
+        if not results:
+            new = NewOrders([each.new(call.payer) for each in parsed.values()], atomic=True)
+            try:
+                created = self._created(await self.sequencer.submit(new))
+                return dict(enumerate(created))
+            except RejectedError as rejection:
+                if all(map(self.placement.accepted_as, parsed.values())):  # sent twice at one time
+                    return {index: await self._first_reply(each) for index, each in parsed.items()}
+                index = rejection.index or 0
+                order, market = parsed[index].order, parsed[index].options.market
+                results[index] = self.placement.explained(order, market, rejection)
+        return {index: results.get(index) or not_placed(results) for index in range(count)}
+
     async def _first_reply(self, parsed: ParsedOrder) -> CreatedBody | ClobError:
         """Return the first reply to an order that was accepted before."""
         accepted = self.placement.accepted_as(parsed)
@@ -163,7 +220,8 @@ class OrderBatches:
             trades[trade.incoming_order_id].append(summary)
         created: list[CreatedBody | ClobError] = []
         for index, submit in enumerate(command.commands):
-            assert type(submit) is Submit
+            if type(submit) is not Submit:
+                continue
             order_id = submit.order.id
             if index in rejected:
                 created.append(self._rejection(submit, rejected[index]))
@@ -186,6 +244,62 @@ class OrderBatches:
         rejection = InsufficientBalanceError(rejected.message)
         return self.placement.explained(submit.order, submit.market, rejection)
 
+    # ----- replacing ---------------------------------------------------------------------------
+
+    async def replace(self, call: ApiRequest, order_ref: str, body: dict[str, Any]) -> ReplacedBody:
+        """Cancel an order and place another one, both or neither.
+
+        Args:
+            call: the request.
+            order_ref: the order to cancel.
+            body: the new order; ``cancel`` has the signature of the cancel, if any.
+
+        Raises:
+            RejectedError, ApiError: as for a new order or a cancel; INVALID_FIELD, the new order is
+                for another market or token; ORDER_ALREADY_USED, it was accepted before, and the old
+                one rests.
+            QueueFullError, SequencerStoppedError, OutcomeUnknownError: as ``Sequencer.submit``.
+        """
+        placement, cancels = self.placement, self.cancels
+        parsed = self._read(call, {name: body[name] for name in body if name != "cancel"})
+        placement.check_signature(parsed)
+        cancel = read_replaced(order_ref, parsed.order.maker, body.get("cancel"))
+        if placement.accepted_as(parsed):
+            return await self._replaced_before(cancel, parsed)
+        cancels.check_authority(call, cancel)
+        record = await cancels.find(cancel)
+        check_replacement(record, parsed)
+        old = Cancel(order_id=record.order.id, maker=cancel.maker)
+        new = NewOrders([parsed.new(call.payer)], cancels=(old,), atomic=True)
+        try:
+            committed = await self.sequencer.submit(new)
+        except RejectedError as rejection:
+            if placement.accepted_as(parsed):  # it was sent twice at the same time
+                return await self._replaced_before(cancel, parsed)
+            if isinstance(rejection, OrderNotOpenError):
+                raise not_open(await cancels.order(cancel)) from None
+            raise placement.explained(parsed.order, parsed.options.market, rejection) from None
+        [created] = self._created(committed)
+        assert isinstance(created, CreatedBody)
+        order = await cancels.lookup.get(str(record.order.id))
+        return ReplacedBody(**asdict(created), replaced=order)
+
+    async def _replaced_before(self, cancel: CancelRequest, parsed: ParsedOrder) -> ReplacedBody:
+        """Return the first reply to a replacement that was accepted before.
+
+        Raises:
+            OrderAlreadyUsedError: the new order was accepted, but the old one rests.
+            UnknownOrderError, NotTheMakerError: as :meth:`OrderCancels.order`.
+        """
+        old = await self.cancels.order(cancel)
+        if old.status in (OrderStatus.OPEN, OrderStatus.PARTIAL):
+            raise OrderAlreadyUsedError(
+                f"the new order was accepted before, on its own; order {old.id} still rests"
+            )
+        accepted = self.placement.accepted_as(parsed)
+        created = await first_reply(self.placement.lookup, str(accepted))
+        return ReplacedBody(**asdict(created), replaced=old)
+
     # ----- cancelling --------------------------------------------------------------------------
 
     async def cancel(self, call: ApiRequest, items: Sequence[object]) -> Results:
@@ -202,7 +316,7 @@ class OrderBatches:
                 check_names(body, CANCEL)
                 cancel = read_cancel(body.get("orderId"), body)
                 self.cancels.check_authority(call, cancel)
-                found[index] = cancel, await self.cancels.find(cancel)
+                found[index] = cancel, str((await self.cancels.find(cancel)).order.id)
             except ClobError as error:
                 results[index] = error
         if not found:
@@ -233,6 +347,72 @@ def read_item(item: object) -> dict[str, Any]:
     if type(item) is not dict:
         raise ApiError("INVALID_FIELD", f"an order must be a JSON object; got {received(item)}")
     return item
+
+
+def read_atomic(body: Mapping[str, Any]) -> bool:
+    """Return whether a batch is atomic.
+
+    Raises:
+        ApiError: INVALID_FIELD.
+    """
+    atomic = body.get("atomic")
+    if atomic is not None and type(atomic) is not bool:
+        raise wrong("atomic", "must be true or false", atomic)
+    return bool(atomic)
+
+
+def read_replaced(order_ref: object, maker: str, signed: object) -> CancelRequest:
+    """Read the cancel of a replacement.
+
+    Args:
+        order_ref: the order to cancel.
+        maker: the maker of the new order.
+        signed: ``timestamp`` and ``signature`` of the cancel in JSON; None without a signature.
+
+    Raises:
+        ApiError: INVALID_FIELD.
+        RejectedError: a field is invalid.
+    """
+    if signed is None:
+        return read_cancel(order_ref, {"maker": maker})
+    if type(signed) is not dict:
+        raise wrong("cancel", "must be an object with timestamp and signature", signed)
+    check_names(signed, REPLACED, within="cancel.")
+    if signed.get("signature") is None:
+        raise missing("cancel.signature", "must be the maker's signature of the cancel")
+    return read_cancel(order_ref, {**signed, "maker": maker})
+
+
+def check_replacement(record: OrderRecord, parsed: ParsedOrder) -> None:
+    """Check that a new order is for the market and the token of the order that it replaces.
+
+    Raises:
+        ApiError: INVALID_FIELD.
+    """
+    given = {"marketId": parsed.options.market, "tokenId": parsed.order.token}
+    replaced = {"marketId": record.market, "tokenId": record.order.token}
+    for name, value in given.items():
+        if value != replaced[name]:
+            raise wrong(name, f"must be {replaced[name]}, as in the order to replace", value)
+
+
+def not_opened(parsed: ParsedOrder) -> ApiError:
+    """Return the rejection of an order of an atomic batch whose market or token is unknown."""
+    market = received(parsed.options.market)
+    return ApiError(
+        "UNKNOWN_MARKET",
+        f"market {market} or its token is not open, and an atomic batch opens none; place an order "
+        "for the token on its own first",
+    )
+
+
+def not_placed(rejected: Results) -> ApiError:
+    """Return the result of an order of an atomic batch in which others were rejected."""
+    cause = min(rejected)
+    error = rejected[cause]
+    assert isinstance(error, ClobError)
+    detail = f"the batch is atomic, and orders[{cause}] was rejected with {error.code}"
+    return ApiError("BATCH_REJECTED", detail, more={"causedBy": cause})
 
 
 def _own_events(events: Sequence[Event | Rejected]) -> Mapping[str | int, list[Event]]:

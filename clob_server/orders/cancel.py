@@ -1,64 +1,181 @@
-"""Cancels orders: checks the authority, commits the command, returns the order (decision 26)."""
+"""Cancels and reduces orders: checks the authority, commits the command (decision 26)."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
-from clob import Cancel
-from clob.errors import NotTheMakerError, OrderNotOpenError
-from clob.signing import Domain, SignedCancel, verify
+from clob import Cancel, CancelSome, Reduce, Side
+from clob.errors import NotTheMakerError, OrderNotOpenError, SizeNotReducedError, UnknownOrderError
+from clob.signing import Domain, SignedCancel, SignedCancelAll, SignedReduce, fields, verify
 from clob.signing.fields import received
-from clob.status import OrderStatus
-from clob_server.api.faults import read_wallet, wrong
+from clob.status import OrderRecord, OrderStatus
+from clob_server.api.faults import fault, present, read_wallet, wrong
+from clob_server.api.options import market_id
 from clob_server.api.problems import ApiError
 from clob_server.api.request import ApiRequest
 from clob_server.api.schemas import OrderBody
 from clob_server.auth.guard import Guard
-from clob_server.core.sequencer import Sequencer
-from clob_server.orders.lookup import OrderLookup
+from clob_server.core.sequencer import Committed, Sequencer
+from clob_server.orders.lookup import CLIENT, OrderLookup
 
 REF_MAX: Final = 128
 """The longest reference to an order, in characters."""
 
-
-CANCEL: Final = frozenset(("orderId", "maker", "timestamp", "signature"))
+AUTHORITY: Final = ("maker", "timestamp", "signature")
+"""The fields that prove the authority to cancel."""
+CANCEL_ALL: Final = frozenset(AUTHORITY)
+"""The fields of a cancel of several orders besides its filters."""
+CANCEL: Final = CANCEL_ALL | {"orderId"}
 """The fields of a cancel."""
+REDUCE: Final = CANCEL | {"remaining"}
+"""The fields of a reduction."""
+FILTERS: Final = ("marketId", "tokenId", "side", "all")
+"""The parameters that choose the orders of a cancel of several."""
+
+_BOTH: Final = 2
+"""The side of a signed ``CancelAll`` for both sides."""
+_REMAINING: Final = "must be the new remaining size in wei, 10^18 a token"
+_CHOOSE: Final = (
+    "all must be true to cancel every order of the maker; else marketId, tokenId or side must "
+    "choose the orders"
+)
 
 
 class CancelRequest(NamedTuple):
-    """A cancel that was read."""
+    """A request of a maker about one of its orders."""
 
     order_ref: str
-    """The order, by id or hash."""
+    """The order, by id or hash, or by ``client:`` and its ``clientOrderId``."""
     maker: str
     """The maker that the order must have."""
-    signed: SignedCancel | None
+    signed: SignedCancel | SignedReduce | None
+    """The signed request; None without a signature."""
+
+
+class ReduceRequest(NamedTuple):
+    """A reduction that was read."""
+
+    target: CancelRequest
+    remaining: int
+    """The new remaining size, in wei."""
+
+
+class CancelAllRequest(NamedTuple):
+    """A cancel of all orders that pass its filters; None filters nothing."""
+
+    maker: str
+    market: str | None
+    token: str | None
+    side: Side | None
+    signed: SignedCancelAll | None
     """The signed cancel; None without a signature."""
+
+    def to_command(self, now_ms: int) -> CancelSome:
+        """Return the command.
+
+        Raises:
+            TimestampOutOfWindowError: a signed one is too old, or not before ``now_ms``.
+        """
+        if self.signed is not None:
+            return self.signed.to_command(now_ms)
+        return CancelSome(
+            maker=self.maker, market=self.market, token=self.token, side=self.side, now_ms=now_ms
+        )
+
+
+# ----- reading -------------------------------------------------------------------------------
 
 
 def read_cancel(order_ref: object, body: Mapping[str, Any]) -> CancelRequest:
     """Read a cancel.
 
     Args:
-        order_ref: the order, by id or hash.
+        order_ref: the order, as in :class:`CancelRequest`.
         body: ``maker``, and for a signed cancel ``timestamp`` and ``signature``.
 
     Raises:
         ApiError: INVALID_FIELD, ``order_ref`` is not a reference to an order.
         RejectedError: a field is invalid.
     """
+    ref, maker = read_ref(order_ref), read_wallet("maker", body.get("maker"))
+    if body.get("signature") is None:
+        return CancelRequest(ref, maker, None)
+    return CancelRequest(ref, maker, SignedCancel.from_json({**body, "orderId": ref}))
+
+
+def read_reduce(order_ref: object, body: Mapping[str, Any]) -> ReduceRequest:
+    """Read a reduction, which has ``remaining`` besides the fields of a cancel.
+
+    Raises:
+        ApiError, RejectedError: as :func:`read_cancel`; ``remaining`` is missing or invalid.
+    """
+    ref, maker = read_ref(order_ref), read_wallet("maker", body.get("maker"))
+    given = present("remaining", body.get("remaining"), _REMAINING)
+    remaining, signed = fields.amount("remaining", given), None
+    if remaining == 0:
+        raise wrong("remaining", "must be above 0, since DELETE cancels an order", given)
+    if body.get("signature") is not None:
+        signed = SignedReduce.from_json({**body, "orderId": ref})
+    return ReduceRequest(CancelRequest(ref, maker, signed), remaining)
+
+
+def read_ref(order_ref: object) -> str:
+    """Read a reference to an order.
+
+    Raises:
+        ApiError: INVALID_FIELD.
+    """
     if type(order_ref) is not str or not 0 < len(order_ref) <= REF_MAX:
         raise wrong("orderId", "must be the id or the hash of an order", order_ref)
+    return order_ref
+
+
+def read_cancel_all(query: Mapping[str, str], body: Mapping[str, Any]) -> CancelAllRequest:
+    """Read a cancel of several orders. An empty filter is invalid, so that it never means all.
+
+    Args:
+        query: the filters, the token in decimal digits.
+        body: ``maker``, and for a signed cancel ``timestamp`` and ``signature``, which covers the
+            filters, an absent one as empty text or side 2.
+
+    Raises:
+        ApiError: INVALID_FIELD, a filter is invalid; neither ``all`` nor a filter is given, or
+            both are.
+        RejectedError: a field is invalid.
+    """
     maker = read_wallet("maker", body.get("maker"))
-    if body.get("signature") is None:
-        return CancelRequest(order_ref, maker, None)
-    signed = SignedCancel.from_json({**body, "orderId": order_ref})
-    return CancelRequest(order_ref, maker, signed)
+    market, token, side, everything = map(query.get, FILTERS)
+    if market is not None:
+        market = market_id(market)
+    if side not in (None, "0", "1", "BUY", "SELL"):
+        raise wrong("side", "must be 0, 1, BUY or SELL", side)
+    if everything not in (None, "true"):
+        raise wrong("all", "must be true or absent", everything)
+    filtered = not (market is None and token is None and side is None)
+    if everything is None and not filtered:
+        raise fault("all", _CHOOSE)
+    if everything is not None and filtered:
+        raise wrong("all", "must be absent beside marketId, tokenId or side", everything)
+    chosen = None if side is None else Side(fields.side("side", side))
+    signed = None
+    if body.get("signature") is not None:
+        signed = SignedCancelAll.from_json(
+            {
+                **{name: body.get(name) for name in AUTHORITY},
+                "marketId": market or "",
+                "tokenId": token or "",
+                "side": _BOTH if chosen is None else int(chosen),
+            }
+        )
+    return CancelAllRequest(maker, market, token, chosen, signed)
+
+
+# ----- committing ----------------------------------------------------------------------------
 
 
 @dataclass(slots=True, eq=False)
 class OrderCancels:
-    """Cancels orders for their makers."""
+    """Cancels and reduces orders for their makers."""
 
     sequencer: Sequencer
     lookup: OrderLookup
@@ -67,8 +184,8 @@ class OrderCancels:
     """The EIP-712 domain that cancels are signed for."""
     clock_ms: Callable[[], int]
 
-    def check_authority(self, call: ApiRequest, cancel: CancelRequest) -> None:
-        """Check the authority of a cancel.
+    def check_authority(self, call: ApiRequest, cancel: CancelRequest | CancelAllRequest) -> None:
+        """Check the authority of a cancel or a reduction.
 
         A signature is checked wherever there is one. Without one, the route's rule applies: in
         production the key has to be bound to the maker.
@@ -84,24 +201,40 @@ class OrderCancels:
             cancel.signed.to_command(self.clock_ms())
             verify(cancel.signed, self.domain)
 
-    async def find(self, cancel: CancelRequest) -> str:
-        """Return the id of the order to cancel.
+    async def find(self, cancel: CancelRequest) -> OrderRecord:
+        """Return the order to cancel, which rests.
 
         Raises:
             UnknownOrderError: there is no such order.
             NotTheMakerError: it is another maker's.
             ApiError: ORDER_NOT_OPEN, with the order.
         """
-        ref = cancel.order_ref
-        record = self.lookup.known(ref)
+        record = self.known(cancel)
         if record is None:
-            order = await self.lookup.get(ref)
-            _check_maker(ref, order.maker, cancel.maker)
-            raise not_open(order)
-        _check_maker(ref, record.order.maker, cancel.maker)
+            raise not_open(await self.order(cancel))
+        _check_maker(cancel.order_ref, record.order.maker, cancel.maker)
         if record.status in (OrderStatus.FILLED, OrderStatus.CANCELLED):
-            raise not_open(await self.lookup.get(ref))
-        return str(record.order.id)
+            raise not_open(await self.lookup.get(str(record.order.id)))
+        return record
+
+    def known(self, cancel: CancelRequest) -> OrderRecord | None:
+        """Return the record of the order of a request; None if the matcher does not know it."""
+        return self.lookup.known_to(cancel.maker, cancel.order_ref)
+
+    async def order(self, cancel: CancelRequest) -> OrderBody:
+        """Return the order of a request, resting or finished.
+
+        Raises:
+            UnknownOrderError: there is no such order.
+            NotTheMakerError: it is another maker's.
+        """
+        record, ref = self.known(cancel), cancel.order_ref
+        if record is None and ref.startswith(CLIENT):
+            name = received(ref.removeprefix(CLIENT))
+            raise UnknownOrderError(f"{cancel.maker} has no order with clientOrderId {name}")
+        order = await self.lookup.get(ref if record is None else str(record.order.id))
+        _check_maker(ref, order.maker, cancel.maker)
+        return order
 
     async def cancel(self, cancel: CancelRequest) -> OrderBody:
         """Cancel an order, and return it as it is afterwards.
@@ -111,12 +244,49 @@ class OrderCancels:
             MarketNotOpenError: its market allows no cancels now.
             QueueFullError, SequencerStoppedError, OutcomeUnknownError: as ``Sequencer.submit``.
         """
-        order_id = await self.find(cancel)
+        order_id = str((await self.find(cancel)).order.id)
         try:
             await self.sequencer.submit(Cancel(order_id=order_id, maker=cancel.maker))
         except OrderNotOpenError:  # it was filled in the meantime
             raise not_open(await self.lookup.get(order_id)) from None
         return await self.lookup.get(order_id)
+
+    async def reduce(self, request: ReduceRequest) -> OrderBody:
+        """Reduce an order, which keeps its priority, and return it as it is afterwards.
+
+        Raises:
+            UnknownOrderError, NotTheMakerError, ApiError: as :meth:`find`.
+            RejectedError: the size does not fit the market, or the market allows no cancels now.
+            ApiError: SIZE_NOT_REDUCED, with the order.
+            QueueFullError, SequencerStoppedError, OutcomeUnknownError: as ``Sequencer.submit``.
+        """
+        target, remaining = request
+        order_id = str((await self.find(target)).order.id)
+        try:
+            await self.sequencer.submit(
+                Reduce(order_id=order_id, size=remaining, maker=target.maker)
+            )
+        except OrderNotOpenError:  # it was filled in the meantime
+            raise not_open(await self.lookup.get(order_id)) from None
+        except SizeNotReducedError:
+            order = await self.lookup.get(order_id)
+            rule = f"must be below the remaining {order.remaining} wei"
+            error = wrong("remaining", rule, str(remaining))
+            raise ApiError(
+                SizeNotReducedError.code, str(error), faults=error.faults, more={"order": order}
+            ) from None
+        return await self.lookup.get(order_id)
+
+    async def cancel_all(self, request: CancelAllRequest) -> Committed:
+        """Cancel the orders that pass the filters in one command; its events remove them.
+
+        Raises:
+            UnknownMarketError, TokenNotInMarketError: no order can pass the filters.
+            MarketNotOpenError: the market allows no cancels now.
+            TimestampOutOfWindowError: the signed time is not before that of the command.
+            QueueFullError, SequencerStoppedError, OutcomeUnknownError: as ``Sequencer.submit``.
+        """
+        return await self.sequencer.submit(request.to_command)
 
 
 def _check_maker(order_ref: str, owner: str, maker: str) -> None:

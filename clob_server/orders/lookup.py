@@ -11,6 +11,9 @@ from clob_server.core.serialize import order_body
 from clob_server.core.state import ServerState
 from clob_server.history.history import History
 
+CLIENT: Final = "client:"
+"""Begin of a reference to an order by its ``clientOrderId``."""
+
 
 class OrderLookup:
     """Finds the orders that the matcher knows in the state, and the others in history."""
@@ -36,6 +39,18 @@ class OrderLookup:
         if order is None:
             raise UnknownOrderError(f"there is no order {received(order_ref[:99])}")
         return order
+
+    def known_to(self, maker: str, order_ref: str) -> OrderRecord | None:
+        """Return the record of an order by a reference of its maker.
+
+        Like :meth:`known`; :data:`CLIENT` and the maker's own id for the order refer to it as well.
+        """
+        if not order_ref.startswith(CLIENT):
+            return self.known(order_ref)
+        try:
+            return self._state.matcher.order_by_client_id(maker, order_ref.removeprefix(CLIENT))
+        except UnknownOrderError:
+            return None
 
     def known(self, order_ref: str) -> OrderRecord | None:
         """Return the record of an order that the matcher knows, resting or finished."""

@@ -5,12 +5,14 @@ from typing import Final, TypeAlias
 
 from clob_server.api.problems import ProblemBody
 from clob_server.api.schemas import (
+    CancelledBody,
     CreatedBody,
     DelegateBody,
     InvalidBody,
     NonceBody,
     OrderBody,
     OutlookBody,
+    ReplacedBody,
 )
 from clob_server.http.openapi.common import (
     ADDRESS,
@@ -27,6 +29,7 @@ from clob_server.http.openapi.common import (
     SIGNATURE,
     SIGNED,
     TEXT,
+    TOKEN_TEXT,
     WEI,
     FieldDoc,
     RouteDoc,
@@ -115,10 +118,35 @@ GASLESS_ORDER: Final = record(
     ),
     *OPTIONS,
 )
-CANCEL: Final = (
-    FieldDoc("maker", optional(ADDRESS), "The order's maker."),
-    FieldDoc("timestamp", optional(NUMBER), "The signed Unix milliseconds."),
-    FieldDoc("signature", optional(SIGNATURE), "EIP-712 of Cancel(orderId, maker, timestamp)."),
+
+
+def authority(struct: str) -> tuple[FieldDoc, ...]:
+    """Return the fields that prove the authority to cancel, with a signed struct."""
+    return (
+        FieldDoc("maker", optional(ADDRESS), "The maker."),
+        FieldDoc("timestamp", optional(NUMBER), "The signed Unix milliseconds."),
+        FieldDoc("signature", optional(SIGNATURE), f"EIP-712 of {struct}."),
+    )
+
+
+CANCEL: Final = authority("Cancel(orderId, maker, timestamp)")
+IN_QUERY: Final = (
+    FieldDoc("maker", TEXT, "The maker, for requests without a body."),
+    FieldDoc("timestamp", TEXT, "The signed Unix milliseconds, likewise."),
+    FieldDoc("signature", TEXT, "The signature, likewise."),
+)
+"""The authority to cancel in a query."""
+REFERENCE: Final = " The order is named by its id, its hash, or `client:` and its `clientOrderId`."
+"""Ways to name an order of a maker."""
+REPLACED: Final = FieldDoc(
+    "cancel",
+    optional(
+        record(
+            FieldDoc("timestamp", NUMBER, "The signed Unix milliseconds.", True),
+            FieldDoc("signature", SIGNATURE, "EIP-712 of Cancel(orderId, maker, timestamp).", True),
+        )
+    ),
+    "The signature of the cancel, by the maker.",
 )
 
 Example: TypeAlias = Mapping[str, str | int]
@@ -152,9 +180,9 @@ PLACING_EITHER: Final = tuple(
 )
 
 
-def orders_of(item: Schema, text: str) -> Schema:
+def orders_of(item: Schema, text: str, *more: FieldDoc) -> Schema:
     """Return the schema of the body of a batch."""
-    return record(FieldDoc("orders", array(item, BATCH_MAX), text, True))
+    return record(FieldDoc("orders", array(item, BATCH_MAX), text, True), *more)
 
 
 DESCRIBED: Final = {
@@ -183,23 +211,91 @@ DESCRIBED: Final = {
         TAG,
         "Cancel an order",
         OrderBody,
-        "Production requires a key bound to the maker or the maker's signature.",
-        query=(
-            FieldDoc("maker", TEXT, "The order's maker, for requests without a body."),
-            FieldDoc("timestamp", TEXT, "The signed Unix milliseconds, likewise."),
-            FieldDoc("signature", TEXT, "The signature, likewise."),
-        ),
+        "Production requires a key bound to the maker or the maker's signature." + REFERENCE,
+        query=IN_QUERY,
         body=record(*CANCEL),
         codes=CANCELLING,
         example={"maker": GASLESS_EXAMPLE["maker"]},
+    ),
+    "cancel_orders": RouteDoc(
+        TAG,
+        "Cancel the orders of a maker",
+        CancelledBody,
+        "Cancels the orders that pass the filters, or with `all=true` every one, in one command. "
+        "Production requires a key bound to the maker, or the maker's signature, which covers the "
+        "filters (absent: empty text, or side 2) and cancels only orders accepted until "
+        "`timestamp`.",
+        query=(
+            FieldDoc("marketId", MARKET_ID, "Only orders of this market."),
+            FieldDoc("tokenId", TOKEN_TEXT, "Only orders of this outcome token."),
+            FieldDoc(
+                "side", {"type": "string", "enum": ["0", "BUY", "1", "SELL"]}, "Only this side."
+            ),
+            FieldDoc("all", {"type": "string", "enum": ["true"]}, "Required without a filter."),
+            *IN_QUERY,
+        ),
+        body=record(*authority("CancelAll(maker, marketId, tokenId, side, timestamp)")),
+        codes=(
+            "UNKNOWN_MARKET",
+            "TOKEN_NOT_IN_MARKET",
+            "MARKET_NOT_OPEN",
+            "MAKER_NOT_ALLOWED",
+            "INVALID_ADDRESS",
+            "TIMESTAMP_OUT_OF_WINDOW",
+            "INVALID_SIGNATURE",
+            "SIGNER_NOT_AUTHORISED",
+            *COMMAND,
+        ),
+        example={"maker": GASLESS_EXAMPLE["maker"]},
+    ),
+    "reduce_order": RouteDoc(
+        TAG,
+        "Reduce an order",
+        OrderBody,
+        "Sets the remaining size, which must fall; the order keeps its priority. Production "
+        "requires a key bound to the maker or the maker's signature." + REFERENCE,
+        body=record(
+            FieldDoc("remaining", WEI, "The new remaining size, in wei, above 0.", True),
+            *authority("Reduce(orderId, maker, remaining, timestamp)"),
+        ),
+        codes=(
+            "INVALID_AMOUNT",
+            "AMOUNT_TOO_LARGE",
+            "AMOUNT_TOO_SMALL",
+            "SIZE_NOT_REDUCED",
+            *CANCELLING,
+        ),
+        example={"maker": GASLESS_EXAMPLE["maker"], "remaining": "1000000000000000000"},
+    ),
+    "replace_order": RouteDoc(
+        TAG,
+        "Replace an order",
+        ReplacedBody,
+        "Cancels the order and places the one in the body, for the same maker, market and token: "
+        "both or neither. It counts as one new order. Repeating it returns the first response with "
+        "`duplicate: true`." + REFERENCE,
+        body={
+            "anyOf": [
+                {**each, "properties": {**each["properties"], **record(REPLACED)["properties"]}}
+                for each in (SIGNED_ORDER, GASLESS_ORDER)
+            ]
+        },
+        codes=(*PLACING_EITHER, *CANCELLING),
+        example=GASLESS_EXAMPLE,
     ),
     "create_batch": RouteDoc(
         TAG,
         "Place up to 20 orders",
         results(CreatedBody, ProblemBody),
-        "Each order has its own result, in order: the response to a new order or a problem.",
-        body=orders_of(EITHER_ORDER, "Signed and gasless orders."),
-        codes=("BATCH_TOO_LARGE", *PLACING_EITHER),
+        "Each order has its own result, in order: the response to a new order or a problem. In an "
+        "atomic batch with a rejected order, the others are rejected with `BATCH_REJECTED`, and "
+        "`causedBy` is the index of the first rejected one.",
+        body=orders_of(
+            EITHER_ORDER,
+            "Signed and gasless orders.",
+            FieldDoc("atomic", optional(FLAG), "Whether to place all orders or none."),
+        ),
+        codes=("BATCH_TOO_LARGE", "BATCH_REJECTED", *PLACING_EITHER),
         example={"orders": [GASLESS_EXAMPLE]},
     ),
     "cancel_batch": RouteDoc(

@@ -1,25 +1,39 @@
 """Routes of orders: place, preview, look up, cancel; nonces and delegates."""
 
 from collections.abc import Callable
+from collections.abc import Set as AbstractSet
+from itertools import islice
 from typing import Any, Final, TypeVar
 
-from clob import ClobError, RejectedError, SetNonce
+from clob import ClobError, OrderRemoved, RejectedError, SetNonce
 from clob.signing import Signed, SignedSetDelegate, SignedSetNonce, verify
 from clob_server.api.faults import present, read_wallet, wrong
 from clob_server.api.problems import content_of
 from clob_server.api.request import Reply, reply
-from clob_server.api.schemas import DelegateBody, NonceBody
+from clob_server.api.schemas import CancelledBody, DelegateBody, NonceBody
 from clob_server.core.commands import SetDelegate
+from clob_server.http.routes.markets import read_token
 from clob_server.http.server import Request, Response, Route
-from clob_server.orders.batch import Results
-from clob_server.orders.cancel import CANCEL, read_cancel
+from clob_server.orders.batch import NEW_BATCH, Results, read_atomic
+from clob_server.orders.cancel import (
+    AUTHORITY,
+    CANCEL,
+    CANCEL_ALL,
+    FILTERS,
+    REDUCE,
+    read_cancel,
+    read_cancel_all,
+    read_reduce,
+)
 from clob_server.orders.place import OrderPlacement
 from clob_server.orders.resource import RULES
 
 _Message = TypeVar("_Message", bound=Signed)
 
 ORDERS_PER_REQUEST: Final = 100
-"""Orders cancelled by a nonce after which it is charged as one more request."""
+"""Orders cancelled by a request after which it is charged as one more."""
+ORDER_IDS_MAX: Final = 10_000
+"""Ids of cancelled orders in a reply at most."""
 
 
 # ----- placing -------------------------------------------------------------------------------
@@ -29,9 +43,17 @@ async def create_batch(call: Request) -> Reply:
     """Place several orders, each with its own result. Each counts against the order budget."""
     server = call.server
     server.lifecycle.check_open()
-    items = server.batches.read_items(call.object())
+    body = call.object()
+    items, atomic = server.batches.read_items(body, NEW_BATCH), read_atomic(body)
     server.guard.limiter.charge_orders(call.key, call.address, len(items), call.usage)
-    return reply_results(call, await server.batches.create(call, items))
+    return reply_results(call, await server.batches.create(call, items, atomic=atomic))
+
+
+async def replace_order(call: Request) -> Reply:
+    """Cancel an order and place another one, both or neither."""
+    server = call.server
+    server.lifecycle.check_open()
+    return reply(await server.batches.replace(call, call.params["orderId"], call.object()))
 
 
 async def validate_order(call: Request) -> Reply:
@@ -49,14 +71,50 @@ async def simulate_order(call: Request) -> Reply:
 
 async def cancel_order(call: Request) -> Reply:
     """Cancel an order. The maker is in the body, or else in the query."""
-    params: dict[str, Any] = {**call.query(), **(call.object(CANCEL) if call.body else {})}
-    order_ref = call.params["orderId"]
-    if params.get("orderId") not in (None, order_ref):
-        raise wrong("orderId", f"must be {order_ref}, as in the path", params["orderId"])
-    cancel = read_cancel(order_ref, params)
+    cancel = read_cancel(*order_and_body(call, CANCEL))
     cancels = call.server.cancels
     cancels.check_authority(call, cancel)
     return reply(await cancels.cancel(cancel))
+
+
+async def reduce_order(call: Request) -> Reply:
+    """Reduce the remaining size of an order, which keeps its priority."""
+    request = read_reduce(*order_and_body(call, REDUCE))
+    cancels = call.server.cancels
+    cancels.check_authority(call, request.target)
+    return reply(await cancels.reduce(request))
+
+
+def order_and_body(call: Request, known: AbstractSet[str]) -> tuple[str, dict[str, Any]]:
+    """Return the order that the path names, and the fields of the query and the body.
+
+    Raises:
+        ApiError: INVALID_FIELD, the body has an unknown field or names another order.
+    """
+    params: dict[str, Any] = {**call.query(), **(call.object(known) if call.body else {})}
+    order_ref = call.params["orderId"]
+    if params.get("orderId") not in (None, order_ref):
+        raise wrong("orderId", f"must be {order_ref}, as in the path", params["orderId"])
+    return order_ref, params
+
+
+async def cancel_orders(call: Request) -> Reply:
+    """Cancel the orders of a maker that pass the filters of the query, in one command."""
+    server, query = call.server, {**call.query()}
+    if "tokenId" in query:
+        query["tokenId"] = read_token(query["tokenId"])
+    body = call.object(CANCEL_ALL) if call.body else {}
+    request = read_cancel_all(query, {**query, **body})
+    server.cancels.check_authority(call, request)
+    done = await server.cancels.cancel_all(request)
+    assert not isinstance(done.outcome, RejectedError)
+    count = len(done.outcome)
+    server.guard.limiter.charge_work(call.usage, count // ORDERS_PER_REQUEST)
+    removed = islice(done.outcome, ORDER_IDS_MAX)
+    ids = [str(event.order_id) for event in removed if type(event) is OrderRemoved]
+    return reply(
+        CancelledBody(success=True, maker=request.maker, num_cancelled=count, order_ids=ids)
+    )
 
 
 async def cancel_batch(call: Request) -> Reply:
@@ -135,6 +193,14 @@ ROUTES = (
     create("create_gasless_order", "/api/orders/gasless", OrderPlacement.create_gasless),
     Route("create_batch", "POST", "/api/orders/batch", create_batch, reads_body=True),
     Route("cancel_batch", "DELETE", "/api/orders/batch", cancel_batch, reads_body=True),
+    Route(
+        "cancel_orders",
+        "DELETE",
+        "/api/orders",
+        cancel_orders,
+        reads_body=True,
+        query=(*FILTERS, *AUTHORITY),
+    ),
     Route("validate_order", "POST", "/api/orders/validate", validate_order, reads_body=True),
     Route("simulate_order", "POST", "/api/orders/simulate", simulate_order, reads_body=True),
     Route("set_nonce", "POST", "/api/orders/nonce", set_nonce, reads_body=True),
@@ -145,7 +211,9 @@ ROUTES = (
         "/api/orders/{orderId}",
         cancel_order,
         reads_body=True,
-        query=("maker", "timestamp", "signature"),
+        query=AUTHORITY,
     ),
+    Route("reduce_order", "PATCH", "/api/orders/{orderId}", reduce_order, reads_body=True),
+    Route("replace_order", "POST", "/api/orders/{orderId}/replace", replace_order, reads_body=True),
 )
 """The routes of orders. The first matching path wins, so fixed names precede ids."""

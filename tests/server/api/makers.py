@@ -10,7 +10,9 @@ import msgspec
 from clob import Side
 from clob.signing import (
     SignedCancel,
+    SignedCancelAll,
     SignedOrder,
+    SignedReduce,
     SignedSetDelegate,
     SignedSetNonce,
     order_hash,
@@ -69,6 +71,19 @@ class Maker:
         """Return the body of a signed cancel."""
         cancel = SignedCancel(order_id=order_id, maker=self.address, timestamp_ms=timestamp_ms)
         return sign(cancel, DOMAIN, self.key).to_json()
+
+    def cancel_all(self, timestamp_ms, **filters):
+        """Return the authority of a signed cancel of all orders that pass the filters."""
+        cancel = SignedCancelAll(maker=self.address, timestamp_ms=timestamp_ms, **filters)
+        signed = sign(cancel, DOMAIN, self.key).to_json()
+        return {name: signed[name] for name in ("maker", "timestamp", "signature")}
+
+    def reduce(self, order_id, remaining, timestamp_ms):
+        """Return the body of a signed reduction."""
+        reduction = SignedReduce(
+            order_id=order_id, maker=self.address, remaining=remaining, timestamp_ms=timestamp_ms
+        )
+        return sign(reduction, DOMAIN, self.key).to_json()
 
     def nonce(self, nonce):
         """Return the body that raises the nonce."""

@@ -22,10 +22,13 @@ from msgspec import structs
 
 from clob import (
     AddMarket,
+    Batch,
     Cancel,
+    CancelSome,
     Market,
     Matcher,
     Order,
+    Reduce,
     RejectedError,
     SelfTrade,
     SetNonce,
@@ -184,6 +187,129 @@ class OrdersMachine(RuleBasedStateMachine):
         else:
             problem(answer, rejection)
 
+    @precondition(lambda self: self.placed)
+    @rule(index=indexes)
+    def cancel_by_client_id(self, index):
+        order_id = list(self.placed)[index % len(self.placed)]
+        record = self.matcher.order(order_id)
+        if record.client_id is None:
+            return
+        body = {"maker": record.order.maker}
+        rejection = self.rejection_of(Cancel(order_id=order_id, now_ms=self.now_ms, **body))
+        answer = delete(self.http, f"/api/orders/client:{record.client_id}", body)
+        if rejection is None:
+            self.agree(good(answer), self.matcher.order(order_id))
+        else:
+            problem(answer, rejection)
+
+    @rule(
+        maker_index=few,
+        market_index=st.sampled_from([None, 0, 1]),
+        yes=st.sampled_from([None, True, False]),
+        side=st.sampled_from([None, BUY, SELL]),
+    )
+    def cancel_all(self, maker_index, market_index, yes, side):
+        maker, query = self.makers[maker_index].address, {}
+        if market_index is not None:
+            query["marketId"] = self.markets[market_index].id
+        if yes is not None:
+            market = self.markets[market_index or 0]
+            query["tokenId"] = str(market.yes if yes else market.no)
+        command = CancelSome(
+            maker=maker, market=query.get("marketId"), token=query.get("tokenId"), side=side,
+            now_ms=self.now_ms,
+        )  # fmt: skip
+        removed = [event.order_id for event in self.matcher.apply(command)]
+        if side is not None:
+            query["side"] = side.name
+        answer = delete(self.http, "/api/orders", {"maker": maker}, params=query or {"all": "true"})
+        assert (good(answer)["orderIds"], answer.json()["numCancelled"]) == (removed, len(removed))
+
+    @precondition(lambda self: self.placed)
+    @rule(index=indexes, maker_index=few, remaining=sizes)
+    def reduce(self, index, maker_index, remaining):
+        order_id = list(self.placed)[index % len(self.placed)]
+        maker = self.makers[maker_index].address
+        rejection = self.rejection_of(
+            Reduce(order_id=order_id, size=remaining, maker=maker, now_ms=self.now_ms)
+        )
+        body = {"maker": maker, "remaining": str(remaining)}
+        answer = self.http.patch(f"/api/orders/{order_id}", json=body)
+        if rejection is None:
+            self.agree(good(answer), self.matcher.order(order_id))
+        else:
+            problem(answer, rejection)
+
+    @precondition(lambda self: self.placed)
+    @rule(index=indexes, drawn=drafts, same_maker=st.booleans())
+    def replace(self, index, drawn, same_maker):
+        old = self.placed[list(self.placed)[index % len(self.placed)]]
+        signed, maker_index, _, _, *rest = drawn
+        [market_index] = [
+            n for n, ids in enumerate(self.markets) if old.token in (str(ids.yes), str(ids.no))
+        ]
+        if same_maker:
+            maker_index = [maker.address for maker in self.makers].index(old.maker)
+        is_yes = old.token == str(self.markets[market_index].yes)
+        draft = self.draft((signed, maker_index, market_index, is_yes, *rest))
+        answer = self.http.post(f"/api/orders/{old.id}/replace", json=draft.body)
+        reply = answer.json()
+        if self.repeats(reply, draft):
+            return
+        submit = draft.submit(reply.get("orderId", "rejected"), self.now_ms, self.nonces)
+        cancel = Cancel(order_id=old.id, maker=draft.order.maker)
+        try:
+            _, events = self.matcher.batch((cancel, submit), self.now_ms, atomic=True)
+        except RejectedError as error:
+            problem(answer, error.code)
+            return
+        self.agree(good(answer)["replaced"], self.matcher.order(old.id))
+        self.compare_placed(submit, events, reply)
+        self.sent.append(draft)
+
+    @rule(several=st.lists(drafts, min_size=1, max_size=4))
+    def atomic_batch(self, several):
+        several = [self.draft(drawn) for drawn in several]
+        body = {"orders": [draft.body for draft in several], "atomic": True}
+        results = good(self.http.post("/api/orders/batch", json=body))["results"]
+        repeated = [self.repeats(*pair) for pair in zip(results, several, strict=True)]
+        if any(repeated):
+            assert all("code" in each for each in results) or all(
+                "duplicate" in each for each in results
+            )
+            return
+        submits = [
+            draft.submit(reply.get("orderId", f"rejected{n}"), self.now_ms, self.nonces)
+            for n, (draft, reply) in enumerate(zip(several, results, strict=True))
+        ]
+        rejection = self.matcher.check(
+            Batch(commands=tuple(submits), atomic=True, now_ms=self.now_ms)
+        )
+        if rejection is not None:
+            codes = ["BATCH_REJECTED"] * len(results)
+            codes[rejection.index] = rejection.code
+            assert [each["code"] for each in results] == codes
+            causes = {each.get("causedBy", rejection.index) for each in results}
+            assert causes == {rejection.index}
+            return
+        all_events = self.matcher.batch(submits, self.now_ms, atomic=True)
+        self.sent += several
+        for submit, events, reply in zip(submits, all_events, results, strict=True):
+            self.compare_placed(submit, events, reply)
+
+    def repeats(self, reply, draft):
+        """Return whether a draft is an order that was accepted before, which changes nothing."""
+        if reply.get("duplicate"):
+            self.compare(draft, reply)
+        elif reply.get("code") == "ORDER_ALREADY_USED":
+            name = draft.body["clientOrderId"]
+            known = self.matcher.order_by_client_id(draft.order.maker, name).order
+            same = structs.replace(draft.order, id=known.id, nonce=known.nonce)
+            assert same == known
+        else:
+            return False
+        return True
+
     @rule(maker_index=few, step=st.integers(0, 1))
     def raise_nonce(self, maker_index, step):
         maker, nonce = self.makers[maker_index], self.nonces[maker_index] + step
@@ -246,8 +372,12 @@ class OrdersMachine(RuleBasedStateMachine):
         if "code" in reply:
             assert self.rejection_of(command) == reply["code"]
             return
+        self.compare_placed(command, self.matcher.apply(command), reply)
+
+    def compare_placed(self, command, events, reply):
+        """Compare the events of an accepted order with the reply."""
         self.placed[reply["orderId"]] = command.order
-        trades = [each for each in self.matcher.apply(command) if isinstance(each, Trade)]
+        trades = [each for each in events if isinstance(each, Trade)]
         replied = [(each["price"], int(each["size"])) for each in reply["trades"]]
         assert replied == [(trade.price, trade.size) for trade in trades]
         assert reply["matched"] is bool(trades)

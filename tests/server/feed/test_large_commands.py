@@ -5,7 +5,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from clob import AddMarket, CancelAll, Limits, SetLimits, SetNonce
+from clob import AddMarket, CancelAll, CancelSome, Limits, SetLimits, SetNonce
 from clob_server.feed.broadcast import EVENTS_MAX
 from clob_server.feed.event_messages import EventEncoder
 from clob_server.feed.market_stream import EVENTS_MAX as SENT_MAX
@@ -139,14 +139,19 @@ async def test_client_that_joins_between_two_parts_misses_and_repeats_nothing():
             assert_current(harness, reader)
 
 
-async def test_a_makers_changes_are_encoded_in_parts_and_none_is_skipped(monkeypatch):
+@pytest.mark.parametrize(
+    "command",
+    [SetNonce(maker=ALICE, nonce=1, now_ms=3), CancelSome(maker=ALICE, now_ms=3)],
+    ids=["nonce", "all"],
+)
+async def test_a_makers_changes_are_encoded_in_parts_and_none_is_skipped(monkeypatch, command):
     async with book_of_orders(LARGE) as harness:
         client = await harness.client()
         await client.send(type="subscribe", channel="user", maker=ALICE)
         client.received()
         turns = Turns(monkeypatch, UserChannel, "_order")
         async with turns:
-            await harness.apply(SetNonce(maker=ALICE, nonce=1, now_ms=3), num_iterations=100)
+            await harness.apply(command, num_iterations=100)
         orders = client.received()
         assert [m["data"]["id"] for m in orders] == [f"a{n}" for n in range(LARGE)]
         assert {m["data"]["status"] for m in orders} == {"cancelled"}
