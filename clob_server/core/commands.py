@@ -341,6 +341,44 @@ class DeactivateCredentials(ServerBase, frozen=True, kw_only=True):
     """The nonce that they were derived with, below 2**48."""
 
 
+class SetHeartbeat(ServerBase, frozen=True, kw_only=True):
+    """Set the time within which heartbeats of a maker must follow each other.
+
+    The heartbeats themselves are not logged.
+    """
+
+    KIND: ClassVar[int] = 170
+    maker: str
+    timeout_ms: int
+    """Milliseconds; 0 disarms the switch."""
+
+
+class SetCancelOnDisconnect(ServerBase, frozen=True, kw_only=True):
+    """Arm or disarm the switch that fires when the last WebSocket of a maker closes."""
+
+    KIND: ClassVar[int] = 171
+    maker: str
+    armed: bool
+    """Whether the switch is armed."""
+
+
+class FireSwitch(ServerBase, frozen=True, kw_only=True):
+    """Disarm a switch that fires; a ``CancelAll`` of the maker follows in the same batch."""
+
+    KIND: ClassVar[int] = 172
+    maker: str
+    cause: str
+    """``heartbeat`` or ``disconnect``: the switch."""
+
+
+class KeepSwitches(ServerBase, frozen=True, kw_only=True):
+    """Record that a server with armed switches stops in order; timeouts count from here."""
+
+    KIND: ClassVar[int] = 173
+    num_armed: int
+    """Number of makers whose heartbeats are awaited."""
+
+
 ServerCommand: TypeAlias = (
     OrderCharge
     | AddKey
@@ -361,6 +399,10 @@ ServerCommand: TypeAlias = (
     | RecordOpener
     | RecordRestore
     | DeactivateCredentials
+    | SetHeartbeat
+    | SetCancelOnDisconnect
+    | FireSwitch
+    | KeepSwitches
 )
 """A server command."""
 

@@ -161,6 +161,21 @@ class OpenedMarket(msgspec.Struct, frozen=True, gc=False, array_like=True):
     """When it opened, Unix milliseconds."""
 
 
+HEARTBEAT: Final = "heartbeat"
+"""The switch that fires when the heartbeats of a maker stop."""
+DISCONNECT: Final = "disconnect"
+"""The switch that fires when the last WebSocket of a maker closes."""
+
+
+class Switch(msgspec.Struct, frozen=True, gc=False, array_like=True):
+    """The switches of a maker that cancel its orders."""
+
+    timeout_ms: int = 0
+    """Milliseconds without a heartbeat after which the orders are cancelled; 0 for never."""
+    on_disconnect: bool = False
+    """Whether they are cancelled when the last WebSocket closes that asked for it."""
+
+
 class _Kept(msgspec.Struct, frozen=True, array_like=True):
     """A registry in a snapshot."""
 
@@ -177,6 +192,7 @@ class _Kept(msgspec.Struct, frozen=True, array_like=True):
     epoch: int = 0
     opened: list[tuple[str, OpenedMarket]] = []
     deactivated: list[tuple[str, int]] = []
+    switches: list[tuple[str, Switch]] = []
 
 
 class Registry:
@@ -192,6 +208,8 @@ class Registry:
         """The markets that orders opened and no operator has taken over, oldest first."""
         self.deactivated: set[tuple[str, int]] = set()
         """The credentials of dialects that were deactivated: wallet and nonce."""
+        self.switches: dict[str, Switch] = {}
+        """The armed switches by maker."""
         self.grants: FaucetGrants = FaucetGrants()
         """Faucet grants of the last day."""
         self.settling: SettlementLedger = SettlementLedger()
@@ -226,6 +244,12 @@ class Registry:
             commands.DeactivateCredentials: lambda command: self.deactivated.add(
                 (command.address, command.nonce)
             ),
+            commands.SetHeartbeat: lambda it: self._switch(it.maker, timeout_ms=it.timeout_ms),
+            commands.SetCancelOnDisconnect: lambda it: self._switch(
+                it.maker, on_disconnect=it.armed
+            ),
+            commands.FireSwitch: self._fire_switch,
+            commands.KeepSwitches: lambda _: None,
         }
 
     def apply(self, command: commands.ServerCommand) -> None:
@@ -304,6 +328,20 @@ class Registry:
     def _set_budgets(self, command: commands.SetBudgets) -> None:
         self.budgets = command.budgets
 
+    def _switch(self, maker: str, **changes: int) -> None:
+        """Change the switches of a maker; drop them if none is armed."""
+        switch = replace(self.switches.get(maker, Switch()), **changes)
+        if switch == Switch():
+            self.switches.pop(maker, None)
+        else:
+            self.switches[maker] = switch
+
+    def _fire_switch(self, command: commands.FireSwitch) -> None:
+        if command.cause == HEARTBEAT:
+            self._switch(command.maker, timeout_ms=0)
+        else:
+            self._switch(command.maker, on_disconnect=False)
+
     def _record_restore(self, _: commands.RecordRestore) -> None:
         self.epoch += 1
 
@@ -326,6 +364,7 @@ class Registry:
             epoch=self.epoch,
             opened=list(self.opened.items()),
             deactivated=sorted(self.deactivated),
+            switches=sorted(self.switches.items(), key=itemgetter(0)),
         )
         return msgspec.msgpack.encode(kept)
 
@@ -351,6 +390,7 @@ class Registry:
         made.epoch = kept.epoch
         made.opened = dict(kept.opened)
         made.deactivated = set(kept.deactivated)
+        made.switches = dict(kept.switches)
         return made
 
 

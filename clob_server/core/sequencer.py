@@ -280,6 +280,9 @@ class Sequencer:
         self.after_commit: Final[list[Callable[[], object]]] = [log.tidy]
         """Run on the log thread when the sequencer starts and after each batch, once the callers
         have their results. Errors are ignored."""
+        self.prelude: Callable[[int], Sequence[AnyCommand]] | None = None
+        """Returns commands that precede all others of the next batch, from its time; called
+        once."""
         self._listeners: list[Listener] = []
         self._log = log
         self._clock_ms = clock_ms
@@ -489,6 +492,10 @@ class Sequencer:
         payers: list[bytes | None] = []
         indexes, callbacks = [], []
         opening: dict[str, Opening] = {}
+        if self.prelude is not None:
+            commands += self.prelude(now_ms)
+            encoded += map(encode, commands)
+            self.prelude = None
         for work, callback in batch:
             try:
                 if type(work) is NewOrder:

@@ -24,9 +24,11 @@ from clob_server.core.commands import (
     DescribeMarket,
     EndTrades,
     ExchangeSettings,
+    FireSwitch,
     FollowChain,
     GiveBack,
     Grant,
+    KeepSwitches,
     OrderCharge,
     RecordOpener,
     RecordRestore,
@@ -34,7 +36,9 @@ from clob_server.core.commands import (
     SendTrades,
     ServerCommand,
     SetBudgets,
+    SetCancelOnDisconnect,
     SetDelegate,
+    SetHeartbeat,
     SetOutcome,
     SignatureRecord,
     TradeEnd,
@@ -224,6 +228,19 @@ GOLDEN = [
         DeactivateCredentials(now_ms=NOW_MS, address="0xA11CE", nonce=7),
         "a093cf0000018bcfe5687ba73078413131434507",
     ),
+    (
+        SetHeartbeat(now_ms=NOW_MS, maker="0xA11CE", timeout_ms=5_000),
+        "aa93cf0000018bcfe5687ba730784131314345cd1388",
+    ),
+    (
+        SetCancelOnDisconnect(now_ms=NOW_MS, maker="0xA11CE", armed=True),
+        "ab93cf0000018bcfe5687ba730784131314345c3",
+    ),
+    (
+        FireSwitch(now_ms=NOW_MS, maker="0xA11CE", cause="heartbeat"),
+        "ac93cf0000018bcfe5687ba730784131314345a9686561727462656174",
+    ),
+    (KeepSwitches(now_ms=NOW_MS, num_armed=1), "ad92cf0000018bcfe5687b01"),
 ]
 """A command of each kind and its bytes, which later versions must read."""
 

@@ -24,7 +24,9 @@ from clob_server.core.commands import (
     Grant,
     OrderCharge,
     SetBudgets,
+    SetCancelOnDisconnect,
     SetDelegate,
+    SetHeartbeat,
     SetOutcome,
 )
 from clob_server.core.identity import exchange_settings
@@ -203,6 +205,8 @@ def full():
         DeactivateKey(key_id="b", now_ms=2),
         DeactivateCredentials(address="W", nonce=2**47, now_ms=2),
         DeactivateCredentials(address="V", nonce=0, now_ms=2),
+        SetHeartbeat(maker="M", timeout_ms=1_000, now_ms=2),
+        SetCancelOnDisconnect(maker="L", armed=True, now_ms=2),
         delegate(2**255),
         delegate(0, maker="A", to="Z"),
         DescribeExchange(exchange=exchange_settings(Settings()), now_ms=3),
