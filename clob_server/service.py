@@ -27,6 +27,7 @@ from clob_server.core.lifecycle import Lifecycle, Phase
 from clob_server.core.recovery import recover
 from clob_server.core.sequencer import Sequencer, expire_orders
 from clob_server.core.state import ServerState
+from clob_server.core.switches import CancelSwitches
 from clob_server.dialects.polymarket import Polymarket
 from clob_server.dialects.polymarket import sockets as polymarket_sockets
 from clob_server.dialects.polymarket.credentials import FILE, CredentialStore
@@ -133,8 +134,9 @@ class Service(Server):
         gauges.show(self)
         records = await asyncio.to_thread(self.state.matcher.open_orders)
         self.resting: RestingIds = await asyncio.to_thread(RestingIds, self.state.matcher, records)
-        self.feed.start(self.state, self.ids, records)
+        self.feed.start(self.state, self.ids, self.switches, records)
         self.sequencer.subscribe(self.resting.on_batch, self.history.on_batch, self.feed.on_batch)
+        self.sequencer.subscribe(self.switches.on_batch)
         if self.chain.is_configured:
             self.sequencer.subscribe(self.settlement.on_batch)
         run = asyncio.create_task(self.sequencer.run())
@@ -153,6 +155,8 @@ class Service(Server):
                 await describing
         await self.chain.wait_for_url()
         self._log_start(log)
+        self.switches.start()
+        self._tasks.append(asyncio.create_task(self.switches.run()))
         self.lifecycle.phase = Phase.READY
         self._is_started.set()
 
@@ -201,6 +205,7 @@ class Service(Server):
             open_market=self.auto_open if settings.opens_markets else None,
             on_commit=self.metrics.commit_seconds.observe,
         )
+        self.switches: CancelSwitches = CancelSwitches(self.sequencer)
         self.removal: MarketRemoval = MarketRemoval(
             self.sequencer,
             self.clock.sweep_ms,
@@ -255,6 +260,8 @@ class Service(Server):
     def drain(self) -> None:
         """Accept no new orders; finish the accepted ones."""
         self.lifecycle.phase = Phase.DRAINING
+        if hasattr(self, "switches"):
+            self.switches.stop()
         if hasattr(self, "operations"):
             self.operations.drain()
 
@@ -269,6 +276,7 @@ class Service(Server):
             await self.settlement.close()
         await self.chain.close(self.settings.grace_s / 4)
         if self._tasks:
+            await self.switches.close()
             self.sequencer.stop()
             run, *others = self._tasks
             for task in others:

@@ -477,6 +477,19 @@ class CancelledBody(Wire, frozen=True, kw_only=True):
     """Their ids in order of acceptance, the first 10,000."""
 
 
+class HeartbeatBody(Wire, frozen=True, kw_only=True):
+    """Response to a heartbeat."""
+
+    success: bool
+    """True."""
+    makers: list[str]
+    """The makers whose orders stay."""
+    timeout_ms: int
+    """Milliseconds until the next heartbeat at most; 0 if no heartbeat is awaited."""
+    changed: bool
+    """Whether the request armed, changed or disarmed a switch; true as well after it fired."""
+
+
 class DelegateBody(Wire, frozen=True, kw_only=True):
     """Response to a granted or withdrawn delegation."""
 

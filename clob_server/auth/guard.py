@@ -206,6 +206,15 @@ class Guard:
         """
         check_maker(CHANNEL_RULES[channel].rule(self._environment), key, maker)
 
+    def may_arm(self, key: ApiKey | None, address: str, maker: str) -> None:
+        """Count a cancel, and check that a WebSocket may have the orders of a maker cancelled.
+
+        Raises:
+            ApiError: RATE_LIMITED, API_KEY_REQUIRED, SCOPE_MISSING, MAKER_NOT_ALLOWED.
+        """
+        self.limiter.charge(key, address, Budget.CANCELS)
+        check_maker(ROUTE_RULES["heartbeat"].rule(self._environment), key, maker)
+
 
 def is_local(call: ApiRequest) -> bool:
     """Return whether a request comes from this machine, and not through a proxy on it."""

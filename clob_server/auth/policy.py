@@ -134,6 +134,9 @@ ROUTE_RULES: Final[Mapping[str, RouteRule]] = {
     "cancel_orders": _CANCEL,
     "reduce_order": _CANCEL,
     "replace_order": _CANCEL._replace(budget=Budget.REQUESTS, creates_order=True),
+    "heartbeat": RouteRule(
+        Rule(Needs.MAKER_ADDRESS), Rule(Needs.KEY_OF_MAKER, CANCEL), Budget.CANCELS
+    ),
     "set_nonce": _SIGNED,
     "set_delegate": _SIGNED,
     "get_orderbook": _OPEN,

@@ -18,6 +18,7 @@ from clob_server.core.ids import Ids
 from clob_server.core.sequencer import Committed, Steps, begin
 from clob_server.core.settlement_status import SettlementStatuses, StatusChange
 from clob_server.core.state import ServerState
+from clob_server.core.switches import CancelSwitches
 from clob_server.feed.broadcast import EVENTS_MAX, Broadcaster, Group, loop_time, sink_for
 from clob_server.feed.event_messages import (
     BookOpened,
@@ -85,7 +86,11 @@ class Feed:
     # ----- start and end ---------------------------------------------------------------------
 
     def start(
-        self, state: ServerState, ids: Ids, records: Iterable[OrderRecord] | None = None
+        self,
+        state: ServerState,
+        ids: Ids,
+        switches: CancelSwitches,
+        records: Iterable[OrderRecord] | None = None,
     ) -> None:
         """Start with the current state; about 1 us per resting order.
 
@@ -99,6 +104,7 @@ class Feed:
             BookSources(BookSnapshots(state), EventEncoder(ids, state.settles), PendingMarkets()),
             UserChannel(state, ids),
             SettlementChannel(state, ids),
+            switches,
         )
         loop = asyncio.get_running_loop()
         self._time = loop.time
@@ -129,16 +135,17 @@ class Feed:
         """Serve one WebSocket with the session that ``session_of`` returns for its client."""
         await receive()  # websocket.connect
         client = scope.get("client")
+        address = client[0] if client else ""
         try:
             headers = dict(scope["headers"])
             self._guard.check_site(headers)
             key = self._guard.key_of(headers)
-            self._guard.charge_request(key, client[0] if client else "")
+            self._guard.charge_request(key, address)
         except ApiError as error:
             await reject_handshake(error, scope, send)
             return
         await send({"type": "websocket.accept"})
-        subscriber = Subscriber(self.subscribers, sink_for(scope, send), send, key)
+        subscriber = Subscriber(self.subscribers, sink_for(scope, send), send, key, address)
         session = session_of(subscriber)
         try:
             while (message := await receive())["type"] == "websocket.receive":

@@ -20,7 +20,9 @@ from clob_server.api.options import market_id
 from clob_server.api.problems import ApiError, text_of
 from clob_server.api.request import kind_of, not_json
 from clob_server.core.commands import ApiKey
+from clob_server.core.sequencer import Committed
 from clob_server.core.state import ServerState
+from clob_server.core.switches import CancelSwitches, SocketLease
 from clob_server.feed.broadcast import ScopedSubscription, TradeScope, loop_time
 from clob_server.feed.market_stream import MarketStreams
 from clob_server.feed.messages import POLICY, Error, Id, Pong, Subscribed, Unsubscribed
@@ -74,6 +76,10 @@ class Subscribe(ClientRequest, frozen=True, kw_only=True, rename="camel", tag="s
     """Maker's address; required for ``user``. For ``settlement``, absent means all makers."""
     resume: Resume | None = None
     """Position to resume from, for ``orderbook``."""
+    cancel_on_disconnect: bool = False
+    """For ``user`` of an extended client: true to cancel all resting orders of the maker when its
+    last connection closes that asked for it. Unsubscribing, or subscribing without it, withdraws
+    it."""
 
 
 class Unsubscribe(ClientRequest, frozen=True, kw_only=True, rename="camel", tag="unsubscribe"):
@@ -170,6 +176,9 @@ class FeedGuard(Protocol):
     def may_follow(self, key: ApiKey | None, channel: str, maker: str) -> None:
         """Raise if the key must not subscribe to a maker's orders."""
 
+    def may_arm(self, key: ApiKey | None, address: str, maker: str) -> None:
+        """Count a cancel; raise if the key must not cancel a maker's orders."""
+
 
 class Channels(NamedTuple):
     """Sources of the messages that clients subscribe to."""
@@ -179,6 +188,7 @@ class Channels(NamedTuple):
     books: BookSources
     users: UserChannel
     settlements: SettlementChannel
+    switches: CancelSwitches
 
 
 class FeedSession:
@@ -272,12 +282,59 @@ class FeedSession:
         subscriber.catch_up()
 
     def _subscribe_user(self, request: Subscribe) -> None:
-        users, subscriber = self._channels.users, self._subscriber
+        """Subscribe to the orders of a maker, once its switch is armed if that is requested."""
+        subscriber = self._subscriber
         market, maker = scope = scope_of(request)
         assert maker is not None
         self._guard.may_follow(subscriber.key, "user", maker)
-        name = ("user", market or "", maker)
+        self._check_limit(("user", market or "", maker))
+        if request.cancel_on_disconnect:
+            self._hold(request, scope, maker)
+        else:
+            self._join_user(request, scope)
+            self._withdraw(scope)
+
+    def _hold(self, request: Subscribe, scope: TradeScope, maker: str) -> None:
+        """Arm the switch that cancels the orders of a maker, and subscribe when it is armed."""
+        subscriber, switches = self._subscriber, self._channels.switches
+        name = lease_name(scope)
         self._check_limit(name)
+        self._guard.may_arm(subscriber.key, subscriber.address, maker)
+        lease = switches.hold(maker)
+
+        def on_armed(result: Committed | Exception) -> None:
+            if subscriber.subscriptions.get(name) is not lease:  # it closed, or was withdrawn
+                return
+            try:
+                if isinstance(result, Exception):
+                    raise result
+                self._join_user(request, scope)
+            except ClobError as error:
+                self._withdraw(scope)
+                self._reject(error, request.id)
+
+        subscriber.replace(name, lease)
+        try:
+            if switches.is_armed(lease):
+                self._join_user(request, scope)
+            else:
+                switches.arm(lease, on_armed)
+        except ClobError:
+            self._withdraw(scope)
+            raise
+
+    def _withdraw(self, scope: TradeScope) -> None:
+        """End the lease of a subscription, if any, without a cancel."""
+        name = lease_name(scope)
+        lease = self._subscriber.subscriptions.get(name)
+        if isinstance(lease, SocketLease):
+            lease.cancels = False
+            self._subscriber.remove(name)
+
+    def _join_user(self, request: Subscribe, scope: TradeScope) -> None:
+        users, subscriber = self._channels.users, self._subscriber
+        market, maker = scope
+        name = ("user", market or "", maker or "")
         subscription = ScopedSubscription(subscriber, scope, users.leave, extended=request.extended)
         orders = users.join(subscription, self._clock_ms(), loop_time())
         subscriber.replace(name, subscription)
@@ -335,6 +392,8 @@ class FeedSession:
         else:
             scope = scope_of(request)
         market, maker = scope
+        if request.channel == "user":
+            self._withdraw(scope)
         self._subscriber.remove((request.channel, market or "", maker or ""))
         if request.extended or self._subscriber.extended:
             self._subscriber.send(
@@ -362,6 +421,12 @@ def scope_of(request: Subscribe | Unsubscribe) -> TradeScope:
     return market, maker
 
 
+def lease_name(scope: TradeScope) -> SubscriptionName:
+    """Return the name of the lease that belongs to a subscription on ``user``."""
+    market, maker = scope
+    return "cancelOnDisconnect", market or "", maker or ""
+
+
 def check_applies(request: Subscribe) -> None:
     """Reject a field that another channel has.
 
@@ -374,6 +439,9 @@ def check_applies(request: Subscribe) -> None:
     for name, value in (("tokenId", request.token_id), ("resume", request.resume)):
         if value is not None and not on_book:
             raise fault(name, f"{name} is for the channel orderbook, not for {request.channel}")
+    if request.cancel_on_disconnect and not (request.channel == "user" and request.extended):
+        rule = 'is for the channel user with "extended": true'
+        raise fault("cancelOnDisconnect", f"cancelOnDisconnect {rule}")
 
 
 def or_unset(request_id: Id | None) -> Id | UnsetType:

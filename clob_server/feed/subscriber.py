@@ -40,10 +40,17 @@ class Subscriber:
     """One WebSocket connection, which adds itself to all ``connections``."""
 
     def __init__(
-        self, connections: "Subscribers", sink: ClientSink, send: Send, key: ApiKey | None
+        self,
+        connections: "Subscribers",
+        sink: ClientSink,
+        send: Send,
+        key: ApiKey | None,
+        address: str,
     ) -> None:
         self.sink: Final = sink
         self.key: Final = key
+        self.address: Final = address
+        """The address that the limits of a client without a key count for."""
         self.extended = False
         """Whether the client asked for the extended messages."""
         self.subscriptions: Final[dict[SubscriptionName, Subscription]] = {}

@@ -14,6 +14,7 @@ from clob_server.core.ids import Ids
 from clob_server.core.lifecycle import Lifecycle
 from clob_server.core.sequencer import QueuedCommand, Sequencer
 from clob_server.core.state import ServerState
+from clob_server.core.switches import CancelSwitches
 from clob_server.feed import Feed
 from clob_server.history.history import History
 from clob_server.http.book_cache import BookCache
@@ -62,6 +63,7 @@ class Server:
     state: ServerState
     sequencer: Sequencer
     ids: Ids
+    switches: CancelSwitches
     guard: Guard
     history: History
     feed: Feed
@@ -107,7 +109,7 @@ class Route(NamedTuple):
     part: str = ""
     """The attribute of :class:`Server` that ``handler`` is a method of; empty for a function."""
     mends_clock: bool = False
-    """Whether a route that is not GET works while the time is not certain."""
+    """Whether a route that is not GET is handled while the time is not certain."""
 
     @property
     def needs_time(self) -> bool:

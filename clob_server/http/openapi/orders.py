@@ -8,6 +8,7 @@ from clob_server.api.schemas import (
     CancelledBody,
     CreatedBody,
     DelegateBody,
+    HeartbeatBody,
     InvalidBody,
     NonceBody,
     OrderBody,
@@ -328,6 +329,27 @@ DESCRIBED: Final = {
         body=EITHER_ORDER,
         codes=PLACING_EITHER,
         example=GASLESS_EXAMPLE,
+    ),
+    "heartbeat": RouteDoc(
+        TAG,
+        "Cancel all orders of a maker unless heartbeats follow",
+        HeartbeatBody,
+        "Unless another heartbeat arrives within `timeoutMs`, all resting orders of the maker are "
+        "cancelled, and no heartbeat is awaited any more. Production requires a key, scope "
+        "`cancel`, bound to the maker.",
+        body=record(
+            FieldDoc(
+                "timeoutMs",
+                {"anyOf": [{"const": 0}, {"type": "integer", "minimum": 1000, "maximum": 3600000}]},
+                "Milliseconds until the next heartbeat at most; 0: await none.",
+                True,
+            ),
+            FieldDoc(
+                "maker", optional(ADDRESS), "The maker; default: all makers that the key has."
+            ),
+        ),
+        codes=("MAKER_NOT_ALLOWED", "INVALID_ADDRESS", *COMMAND),
+        example={"maker": GASLESS_EXAMPLE["maker"], "timeoutMs": 10_000},
     ),
     "set_nonce": RouteDoc(
         TAG,

@@ -10,8 +10,9 @@ from clob.signing import Signed, SignedSetDelegate, SignedSetNonce, verify
 from clob_server.api.faults import present, read_wallet, wrong
 from clob_server.api.problems import content_of
 from clob_server.api.request import Reply, reply
-from clob_server.api.schemas import CancelledBody, DelegateBody, NonceBody
+from clob_server.api.schemas import CancelledBody, DelegateBody, HeartbeatBody, NonceBody
 from clob_server.core.commands import SetDelegate
+from clob_server.core.switches import TIMEOUT_MAX_MS, TIMEOUT_MIN_MS
 from clob_server.http.routes.markets import read_token
 from clob_server.http.server import Request, Response, Route
 from clob_server.orders.batch import NEW_BATCH, Results, read_atomic
@@ -30,6 +31,8 @@ from clob_server.orders.resource import RULES
 
 _Message = TypeVar("_Message", bound=Signed)
 
+HEARTBEAT: Final = frozenset(("maker", "timeoutMs"))
+"""The fields of a heartbeat."""
 ORDERS_PER_REQUEST: Final = 100
 """Orders cancelled by a request after which it is charged as one more."""
 ORDER_IDS_MAX: Final = 10_000
@@ -124,6 +127,32 @@ async def cancel_batch(call: Request) -> Reply:
     return reply_results(call, await batches.cancel(call, items))
 
 
+async def heartbeat(call: Request) -> Reply:
+    """Keep the orders of a maker for a time, or of each maker that the key is bound to."""
+    body = call.object(HEARTBEAT)
+    if body.get("maker") is None and call.key is not None and call.key.makers:
+        makers = list(call.key.makers)
+    else:
+        makers = [read_wallet("maker", body.get("maker"))]
+    for maker in makers:
+        call.server.guard.may_act_for(call, maker)
+    timeout_ms = read_timeout(body.get("timeoutMs"))
+    changed = await call.server.switches.heartbeat(makers, timeout_ms)
+    return reply(HeartbeatBody(success=True, makers=makers, timeout_ms=timeout_ms, changed=changed))
+
+
+def read_timeout(value: object) -> int:
+    """Read the timeout of heartbeats, milliseconds; 0 for none.
+
+    Raises:
+        ApiError: INVALID_FIELD.
+    """
+    if type(value) is int and (value == 0 or TIMEOUT_MIN_MS <= value <= TIMEOUT_MAX_MS):
+        return value
+    rule = f"must be 0 or an integer from {TIMEOUT_MIN_MS:,} to {TIMEOUT_MAX_MS:,} (milliseconds)"
+    raise wrong("timeoutMs", rule, value)
+
+
 def reply_results(call: Request, results: Results) -> Reply:
     """Return the results in the order of the request."""
     bodies = [
@@ -203,6 +232,14 @@ ROUTES = (
     ),
     Route("validate_order", "POST", "/api/orders/validate", validate_order, reads_body=True),
     Route("simulate_order", "POST", "/api/orders/simulate", simulate_order, reads_body=True),
+    Route(
+        "heartbeat",
+        "POST",
+        "/api/orders/heartbeat",
+        heartbeat,
+        reads_body=True,
+        mends_clock=True,  # a heartbeat needs no time, only the commands that arm and disarm
+    ),
     Route("set_nonce", "POST", "/api/orders/nonce", set_nonce, reads_body=True),
     Route("set_delegate", "POST", "/api/orders/delegates", set_delegate, reads_body=True),
     Route(

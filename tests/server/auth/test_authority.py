@@ -74,6 +74,7 @@ BODIES = {
     "cancel_orders": {"maker": MAKER},
     "reduce_order": {"maker": MAKER, "remaining": "1"},
     "replace_order": GASLESS,
+    "heartbeat": {"maker": MAKER, "timeoutMs": 0},
     "gasless_split": CONVERSION,
     "gasless_merge": CONVERSION,
     "gasless_redeem": {"user": MAKER, "conditionId": CONVERSION["conditionId"]},

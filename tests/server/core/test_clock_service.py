@@ -19,7 +19,7 @@ from clob_server.settings import Settings
 from tests.matchers import buy, market
 
 DAY_MS = 86_400_000
-CHANGES = [route for route in ROUTES if route.method != "GET" and "clock" not in route.path]
+CHANGES = [route for route in ROUTES if route.needs_time]
 READS = [
     *("/", "/health", "/metrics", "/api/markets", "/api/markets/m", "/api/markets/m/orderbook"),
     *("/api/markets/m/trades", "/api/orders?maker=0x70997970C51812dc3A010C7d01b50e0d17dc79C8"),
@@ -82,6 +82,17 @@ async def clocked(folder):
     finally:
         await server.http.aclose()
         await server.service.close()
+
+
+async def test_heartbeat_counts_while_the_time_is_not_certain(tmp_path):
+    async with clocked(tmp_path) as server:
+        path, beat = "/api/orders/heartbeat", {"maker": ORDER["maker"], "timeoutMs": 60_000}
+        assert (await server.http.post(path, json=beat)).json()["changed"] is True
+        server.wall_ms += DAY_MS
+        server.service.clock.check()
+        assert (await server.http.post(path, json=beat)).json()["changed"] is False
+        answer = await server.http.post(path, json={**beat, "timeoutMs": 50_000})
+        assert (answer.status_code, answer.json()["code"]) == (503, "CLOCK_UNSURE")
 
 
 @pytest.mark.parametrize("jump", [DAY_MS, -DAY_MS])

@@ -13,6 +13,7 @@ from clob.errors import RejectedError
 from clob_server.core.ids import Ids
 from clob_server.core.sequencer import Sequencer
 from clob_server.core.state import ServerState
+from clob_server.core.switches import CancelSwitches
 from clob_server.feed import Feed
 from clob_server.feed.broadcast import texts_in
 from clob_server.log import MemoryLog
@@ -44,6 +45,9 @@ class OpenGuard:
     def may_follow(self, key, channel, maker):
         pass
 
+    def may_arm(self, key, address, maker):
+        pass
+
 
 class FeedHarness:
     """A running sequencer with a feed."""
@@ -59,8 +63,9 @@ class FeedHarness:
         self.clients = []
 
     async def __aenter__(self):
-        self.feed.start(self.exchange, self.ids)
-        self.engine.subscribe(self.feed.on_batch)
+        switches = CancelSwitches(self.engine)
+        self.feed.start(self.exchange, self.ids, switches)
+        self.engine.subscribe(self.feed.on_batch, switches.on_batch)
         self._work = asyncio.create_task(self.engine.run())
         return self
 
