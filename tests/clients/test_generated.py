@@ -74,16 +74,27 @@ def test_openapi_python_client_drops_no_route(python_client, document):
 
 
 @pytest.mark.parametrize("operation", ["create_order", "create_gasless_order"])
-def test_a_client_of_openapi_python_client_places_an_order(python_client, live, operation):
+def test_a_client_of_openapi_python_client_places_and_cancels_an_order(
+    python_client, live, operation
+):
     package, _ = python_client
     module = importlib.import_module(f"made_client.api.orders.{operation}")
     body = order_for(operation)
-    kind = re.search(r"body: (\w+)", Path(module.__file__).read_text())[1]
-    sent = getattr(importlib.import_module("made_client.models"), kind).from_dict(body)
     with package.Client(base_url=live.url) as client:
-        created = module.sync(client=client, body=sent)
-    found = good(live.http.get(f"/api/orders/{created.order_id}"))
-    assert (found["maker"], found["tokenId"]) == (body["maker"], body["tokenId"])
+        created = module.sync(client=client, body=model_of(module, body))
+        found = good(live.http.get(f"/api/orders/{created.order_id}"))
+        assert (found["maker"], found["tokenId"]) == (body["maker"], body["tokenId"])
+        cancel = importlib.import_module("made_client.api.orders.cancel_order")
+        by = model_of(cancel, {"maker": body["maker"]})
+        ended = cancel.sync(created.order_id, client=client, body=by)
+    assert ended.status == "cancelled"
+    assert good(live.http.get(f"/api/orders/{created.order_id}"))["status"] == "cancelled"
+
+
+def model_of(module, body):
+    """Return a body as the model that an operation of the generated package takes."""
+    kind = re.search(r"body: (\w+)", Path(module.__file__).read_text())[1]
+    return getattr(importlib.import_module("made_client.models"), kind).from_dict(body)
 
 
 def order_for(operation):
@@ -117,11 +128,21 @@ def test_openapi_ts_drops_no_route(typescript_client, document):
 
 
 @pytest.mark.parametrize("operation", ["create_order", "create_gasless_order"])
-def test_a_client_of_openapi_ts_places_an_order(typescript_client, live, operation):
+def test_a_client_of_openapi_ts_places_and_cancels_an_order(typescript_client, live, operation):
     body = order_for(operation)
     name = {"create_order": "createOrder", "create_gasless_order": "createGaslessOrder"}[operation]
-    command = ("node", FOLDER / "generated.cjs", typescript_client, live.url, name)
-    printed = json.loads(run(*command, cwd=FOLDER, input=json.dumps(body)))
-    assert "error" not in printed
-    found = good(live.http.get(f"/api/orders/{printed['data']['orderId']}"))
+    order_id = sent_by_node(typescript_client, live, name, body=body)["orderId"]
+    found = good(live.http.get(f"/api/orders/{order_id}"))
     assert (found["maker"], found["tokenId"]) == (body["maker"], body["tokenId"])
+    options = {"path": {"orderId": order_id}, "body": {"maker": body["maker"]}}
+    ended = sent_by_node(typescript_client, live, "cancelOrder", **options)
+    assert ended["status"] == "cancelled"
+    assert good(live.http.get(f"/api/orders/{order_id}"))["status"] == "cancelled"
+
+
+def sent_by_node(folder, live, name, **options):
+    """Send a request with the generated client, and return the answer."""
+    command = ("node", FOLDER / "generated.cjs", folder, live.url, name)
+    printed = json.loads(run(*command, cwd=FOLDER, input=json.dumps(options)))
+    assert "error" not in printed, printed
+    return printed["data"]
