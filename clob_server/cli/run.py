@@ -2,11 +2,12 @@
 
 import socket
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, MutableMapping, Sequence
 from functools import partial
 from logging import getLogger
-from typing import TYPE_CHECKING, Final, NoReturn
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
+from starlette.datastructures import Headers, MutableHeaders
 from starlette.middleware.cors import CORSMiddleware
 
 from clob import ClobError
@@ -29,10 +30,11 @@ if TYPE_CHECKING:
 
 ALLOWED_HEADERS: Final = (
     "Content-Type", "X-API-Key", "X-Request-Id", "Authorization", "Idempotency-Key",
+    "If-None-Match",
 )  # fmt: skip
 EXPOSED_HEADERS: Final = (
-    "X-Request-Id", "X-Next-Cursor", "Link", "ETag", "Retry-After", "X-Operation-Id",
-    "RateLimit", "RateLimit-Policy", "X-RateLimit-Limit", "X-RateLimit-Remaining",
+    "X-Request-Id", "X-Applied-Seq", "X-Next-Cursor", "Link", "ETag", "Retry-After",
+    "X-Operation-Id", "RateLimit", "RateLimit-Policy", "X-RateLimit-Limit", "X-RateLimit-Remaining",
     "X-RateLimit-Reset",
 )  # fmt: skip
 RECURSION_MAX: Final = 1_000
@@ -153,6 +155,34 @@ def config_of(app: App) -> TransportConfig:
         raise SettingsError(str(error)) from None
 
 
+class Cors(CORSMiddleware):
+    """Adds CORS headers for the allowed origins and answers their preflights.
+
+    Requests without an origin or with another one, preflights included, go to the application,
+    which accepts its own origin and rejects others with a problem that names the setting.
+    """
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Handle an ASGI connection."""
+        if scope["type"] == "http":
+            origin = Headers(scope=scope).get("origin")
+            if origin is None or not self.is_allowed_origin(origin):
+                await self.app(scope, receive, send if self.allow_all_origins else varying(send))
+                return
+        await super().__call__(scope, receive, send)
+
+
+def varying(send: Send) -> Send:
+    """Add ``Vary: Origin`` to a response, so that no cache uses it for a page of another origin."""
+
+    async def send_varying(message: MutableMapping[str, Any]) -> None:
+        if message["type"] == "http.response.start":
+            MutableHeaders(scope=message).add_vary_header("Origin")
+        await send(message)
+
+    return send_varying
+
+
 def with_cors(app: App, origins: Sequence[str]) -> "ASGIApp":
     """Add CORS headers for the allowed origins; without origins return the app itself."""
     if not origins:
@@ -164,9 +194,9 @@ def with_cors(app: App, origins: Sequence[str]) -> "ASGIApp":
             scope.pop("extensions", None)
         await app(scope, receive, send)
 
-    return CORSMiddleware(
+    return Cors(
         plain_asgi,
-        allow_origins=origins,
+        allow_origins=[origin.lower().rstrip("/") for origin in origins],
         allow_methods=("GET", "POST", "PUT", "PATCH", "DELETE"),
         allow_headers=ALLOWED_HEADERS,
         expose_headers=EXPOSED_HEADERS,

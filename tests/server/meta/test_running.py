@@ -183,16 +183,45 @@ def test_signal_ends_the_server_with_code_0_and_no_output(tmp_path, sign):
 
 def test_only_configured_origins_may_call(tmp_path):
     origin = {"Origin": "https://app.example"}
+    asking = {
+        "Access-Control-Request-Method": "DELETE",
+        "Access-Control-Request-Headers": "content-type, x-api-key, idempotency-key, "
+        "authorization, if-none-match, x-request-id",
+    }
     with live_server(tmp_path / "shut") as live:
-        assert "access-control-allow-origin" not in live.http.get("/", headers=origin).headers
-    named = ("https://app.example", "https://b.example")
+        for answer in (
+            live.http.get("/", headers=origin),
+            live.http.options("/api/orders", headers={**origin, **asking}),
+        ):
+            assert "access-control-allow-origin" not in answer.headers
+            assert (answer.status_code, answer.json()["code"]) == (403, "ORIGIN_NOT_ALLOWED")
+            assert "--cors-origins" in answer.json()["detail"]
+    named = ("https://App.example/", "https://b.example")
     with live_server(tmp_path / "open", cors_origins=named) as live:
         answer = live.http.get("/", headers=origin)
         assert answer.headers["access-control-allow-origin"] == "https://app.example"
-        other = live.http.get("/", headers={"Origin": "https://evil.example"})
-        assert "access-control-allow-origin" not in other.headers
-        asking = {**origin, "Access-Control-Request-Method": "POST"}
-        assert live.http.options("/api/orders", headers=asking).status_code == 200
+        assert "Origin" in answer.headers["vary"]
+        exposed = set(answer.headers["access-control-expose-headers"].lower().split(", "))
+        assert exposed >= {"link", "etag", "retry-after", "x-next-cursor", "x-applied-seq"}
+        assert exposed >= {"ratelimit", "x-ratelimit-limit", "x-ratelimit-remaining"}
+        asked = live.http.options("/api/orders", headers={**origin, **asking})
+        assert asked.status_code == 200
+        assert asked.headers["access-control-allow-origin"] == "https://app.example"
+        methods = set(asked.headers["access-control-allow-methods"].split(", "))
+        assert methods == {"GET", "POST", "PUT", "PATCH", "DELETE"}
+        assert "Origin" in asked.headers["vary"]
+        evil = {"Origin": "https://evil.example"}
+        for other in (
+            live.http.get("/", headers=evil),
+            live.http.options("/api/orders", headers={**evil, **asking}),
+        ):
+            assert "access-control-allow-origin" not in other.headers
+            assert (other.status_code, other.json()["code"]) == (403, "ORIGIN_NOT_ALLOWED")
+            assert "--cors-origins" in other.json()["detail"]
+            assert other.headers["vary"] == "Origin"
+        assert live.http.get("/").headers["vary"] == "Origin"
+        own = live.http.get("/", headers={"Origin": live.url})
+        assert own.status_code == 200
 
 
 @pytest.mark.skipif(not hasattr(resource, "prlimit"), reason="not here: no prlimit")
