@@ -125,7 +125,9 @@ class Service(Server):
         _LOG.info("recovered", extra={"command_seq": log.tail.seq, "done_again": count})
         settings = self.settings
         exchange = changed_exchange(self.state.registry.exchange, settings)
-        await asyncio.sleep(self.clock.follow_log(lambda: self.state.now_ms))
+        registry = self.state.registry
+        wait_s = self.clock.follow_log(lambda: self.state.now_ms, lambda: registry.ahead_ms)
+        await asyncio.sleep(wait_s)
         self._build_core(log, event_hash)
         self._build_orders()
         self._build_settlement()
@@ -311,6 +313,8 @@ class Service(Server):
     async def _on_chain_ready(self) -> None:
         """Resume the work of a chain worker that ended."""
         await self._is_started.wait()
+        if self.clock.ahead_ms:
+            await self.chain.move_clock(self.clock_ms() // 1000)
         await self.operations.on_worker_ready()
         await self.conditions.on_worker_ready()
         await self.settlement.on_worker_ready()

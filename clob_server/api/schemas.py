@@ -3,12 +3,16 @@
 Amounts are wei in decimal digits, times Unix milliseconds, prices cents.
 """
 
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
 import msgspec
 
 NO_SIGNATURE: Final = "0x" + "0" * 130
 """The ``signature`` field of an unsigned order."""
+
+
+ADVANCE_MAX_MS: Final = 3_650 * 86_400_000
+"""The largest sum of all moves of the server's time, milliseconds: ten years."""
 
 
 class Wire(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=False):
@@ -585,6 +589,23 @@ class TimeBody(Wire, frozen=True, kw_only=True):
     """Unix milliseconds."""
     now_s: int
     """Unix seconds, rounded down."""
+
+
+class AdvancedClockBody(TimeBody, frozen=True, kw_only=True):
+    """The server's time after it was moved forward."""
+
+    ahead_ms: int
+    """How far it is ahead of the wall clock, milliseconds: the sum of all moves."""
+    chain: str
+    """``none``: the server has no chain. ``moved``: the time of the chain's newest block is that of
+    the server. ``unmoved``: the chain keeps its time."""
+
+
+class AdvanceRequest(Wire, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A move of the server's time."""
+
+    advance_ms: Annotated[int, msgspec.Meta(ge=1, le=ADVANCE_MAX_MS)]
+    """Milliseconds to move it forward; all moves together at most 3,650 days."""
 
 
 class ReadyBody(Wire, frozen=True, kw_only=True):

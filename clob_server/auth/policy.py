@@ -153,6 +153,7 @@ ROUTE_RULES: Final[Mapping[str, RouteRule]] = {
     "health": _PROBE,
     "ready": _PROBE,
     "get_time": _OPEN,
+    "advance_clock": RouteRule(OPEN, Rule(Needs.UNAVAILABLE)),
     "metrics": RouteRule(_METRICS, _METRICS, Budget.NONE, any_host=True),
     "openapi": _OPEN,
     "asyncapi": _OPEN,

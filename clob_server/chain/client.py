@@ -230,6 +230,20 @@ class ChainClient:
     def _send(self, message: messages.AnyServerMessage) -> None:
         self._worker_process.send(messages.encode(message))
 
+    async def move_clock(self, time_s: int) -> bool:
+        """Move the clock of a development chain to a time, Unix seconds.
+
+        Returns:
+            Whether the chain has reached it; the log has the reason of a failure.
+        """
+        try:
+            problem = await self.worker.move_clock(time_s)
+        except ApiError as error:
+            problem = str(error)
+        if problem:
+            _LOG.warning("the chain keeps its time", extra={"reason": problem})
+        return not problem
+
     # ----- messages of the worker ----------------------------------------------------------------
 
     def _on_worker_line(self, line: bytes) -> None:
@@ -243,7 +257,7 @@ class ChainClient:
                 self._on_state(message)
             case messages.WorkerReady():
                 self._on_worker_ready(message)
-            case messages.OperationList() | messages.MissingOperations():
+            case messages.OperationList() | messages.MissingOperations() | messages.ClockMoved():
                 self.worker.on_answer(message)
             case ChainUpdate():
                 self.on_update(message)

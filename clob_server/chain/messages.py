@@ -124,6 +124,17 @@ class FindMissing(PipeMessage, frozen=True, kw_only=True):
     ids: list[str]
 
 
+class MoveClock(PipeMessage, frozen=True, kw_only=True):
+    """Move the clock of a development chain forward to a time, by a block.
+
+    Answered with :class:`ClockMoved`.
+    """
+
+    request: int
+    time_s: int
+    """Unix seconds; a chain that has reached them stays as it is."""
+
+
 AnyServerMessage: TypeAlias = (
     Config
     | BeginOperation
@@ -131,6 +142,7 @@ AnyServerMessage: TypeAlias = (
     | RetryOperation
     | ListOperations
     | FindMissing
+    | MoveClock
     | StartWatching
     | WatchTokens
 )
@@ -305,6 +317,15 @@ class MissingOperations(PipeMessage, frozen=True, kw_only=True):
     """Requested ids that are unknown or whose operation failed and was undone."""
 
 
+class ClockMoved(PipeMessage, frozen=True, kw_only=True):
+    """The answer to :class:`MoveClock`."""
+
+    request: int
+    problem: str
+    """Reason why the chain keeps its time, such as a node without these methods; empty if it
+    moved."""
+
+
 AnyWorkerMessage: TypeAlias = (
     WorkerReady
     | WorkerState
@@ -315,6 +336,7 @@ AnyWorkerMessage: TypeAlias = (
     | OperationUnknown
     | OperationList
     | MissingOperations
+    | ClockMoved
     | ChainUpdate
 )
 """Messages that the server reads."""

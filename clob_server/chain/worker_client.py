@@ -12,10 +12,12 @@ from clob_server.chain.events import StartWatching, WatchTokens
 from clob_server.chain.messages import (
     AnyServerMessage,
     BeginOperation,
+    ClockMoved,
     FindMissing,
     GetOperation,
     ListOperations,
     MissingOperations,
+    MoveClock,
     OperationDone,
     OperationFailed,
     OperationList,
@@ -116,6 +118,16 @@ class WorkerClient:
         answer: OperationList = await self._query(number, message)
         return answer.operations
 
+    async def move_clock(self, time_s: int) -> str:
+        """Move the clock of a development chain to a time, Unix seconds.
+
+        Returns:
+            The reason why the chain keeps its time; empty if it has reached that one.
+        """
+        number = next(self._numbers)
+        answer: ClockMoved = await self._query(number, MoveClock(request=number, time_s=time_s))
+        return answer.problem
+
     async def _query(self, key: str | int, message: AnyServerMessage) -> Any:
         """Send a message and wait for its answer."""
         self._check()
@@ -164,7 +176,7 @@ class WorkerClient:
         elif not isinstance(message, OperationRejected):
             self._on_end(message)
 
-    def on_answer(self, message: OperationList | MissingOperations) -> None:
+    def on_answer(self, message: OperationList | MissingOperations | ClockMoved) -> None:
         """Resolve a numbered query."""
         self._resolve_queries(message.request, message)
 

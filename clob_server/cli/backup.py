@@ -226,7 +226,7 @@ def record(
     with closing(SqliteLog(stage, accept_tail=accept)) as log:
         checked = audit(log)
         state, hashed, _ = recover(log)
-        before, now_ms = log.tail, max(now_ms, state.now_ms)
+        before, now_ms = log.tail, max(now_ms + state.registry.ahead_ms, state.now_ms)
         commands: list[AnyCommand] = [
             RecordRestore(
                 replaced_seq=None if end is None else end.seq,

@@ -87,7 +87,7 @@ def add_command(folder: Path, make: Callable[[int, ServerState], ServerCommand])
     with closing(SqliteLog(folder)) as log:
         state, hashed, _ = recover(log)
         clock = ClockGuard(folder=folder)
-        clock.follow_log(lambda: state.now_ms)
+        clock.follow_log(lambda: state.now_ms, lambda: state.registry.ahead_ms)
         command = make(max(clock.commit_ms(), state.now_ms), state)
         raw = encode(command)
         state.apply(command)

@@ -126,8 +126,8 @@ def add_command(
 
 def repair_clock(log: SqliteLog, arguments: argparse.Namespace) -> int:
     """List what a wrong time did to a log, and take its time back."""
-    now_ms = wall_clock_ms()
     state, hashed, _ = recover(log)
+    now_ms = wall_clock_ms() + state.registry.ahead_ms
     write = sys.stdout.write
     write(f"clock {text_of(now_ms)}, log {text_of(state.now_ms)}\n")
     if state.now_ms <= now_ms + SKEW_MAX_S * 1000:

@@ -4,6 +4,9 @@ A command keeps its time for ever, and time in the log never goes back: one comm
 time expires orders and blocks new ones. The server's time is therefore the time since boot, which
 no change of the wall clock moves, plus an offset that was confirmed. The wall clock has to agree
 with it; while it does not, no command is accepted.
+
+In the test environment, commands move the server's time ahead of both clocks. Their sum is added to
+both, so that it changes no comparison between them.
 """
 
 import logging
@@ -100,6 +103,7 @@ class ClockGuard:
         self._path = None if folder is None else folder / CLOCK_FILE
         self._boot_id = read_boot_id() if boot_id is None else boot_id
         self._log_ms: Callable[[], int] = lambda: 0
+        self._ahead_ms: Callable[[], int] = lambda: 0
         boot = self._started_ms = self._steady_since_ms = self._slewed_ms = boot_ms()
         self._seen_ms = wall_ms() - boot
         self._kept_ms = read_offset(self._path, self._boot_id)
@@ -116,7 +120,7 @@ class ClockGuard:
 
     def now_ms(self) -> int:
         """Return the server's time, Unix milliseconds; no jump of the wall clock moves it."""
-        return self._boot_ms() + self._offset_ms
+        return self._boot_ms() + self._offset_ms + self._ahead_ms()
 
     def commit_ms(self) -> int:
         """Return the time for a batch of commands.
@@ -127,7 +131,7 @@ class ClockGuard:
         boot = self.observe()
         if self.reason:
             raise self.error()
-        return boot + self._offset_ms
+        return boot + self._offset_ms + self._ahead_ms()
 
     def sweep_ms(self) -> int:
         """Return the time by which orders expire, which two readings a second apart confirm.
@@ -136,7 +140,8 @@ class ClockGuard:
             ClockUnsureError: the clocks differ, or have not agreed for long enough.
         """
         now_ms = self.commit_ms()
-        if now_ms - self._offset_ms - self._steady_since_ms < CONFIRM_MS:
+        boot = now_ms - self._offset_ms - self._ahead_ms()
+        if boot - self._steady_since_ms < CONFIRM_MS:
             raise ClockUnsureError("the time was not confirmed by two readings yet", 1)
         return now_ms
 
@@ -144,14 +149,20 @@ class ClockGuard:
         """Return the time for the expiry of tokens: while the clocks differ, the earlier one.
 
         Otherwise a server whose time is wrong would reject the token of the operator who mends it.
+        Other machines issue tokens, so the time does not include what commands added to it.
         """
-        now_ms = self.now_ms()
+        now_ms = self.now_ms() - self._ahead_ms()
         return min(now_ms, self._wall_ms()) if self.reason else now_ms
 
     @property
     def wall_ms(self) -> int:
-        """The wall clock, Unix milliseconds."""
-        return self._wall_ms()
+        """The wall clock plus :attr:`ahead_ms`, Unix milliseconds."""
+        return self._wall_ms() + self._ahead_ms()
+
+    @property
+    def ahead_ms(self) -> int:
+        """How far commands moved the server's time ahead of the clocks, milliseconds."""
+        return self._ahead_ms()
 
     @property
     def log_ms(self) -> int:
@@ -174,15 +185,21 @@ class ClockGuard:
 
     # ----- readings ------------------------------------------------------------------------------
 
-    def follow_log(self, log_ms: Callable[[], int]) -> float:
+    def follow_log(
+        self, log_ms: Callable[[], int], ahead_ms: Callable[[], int] = lambda: 0
+    ) -> float:
         """Compare with the time of a log from now on.
+
+        Args:
+            log_ms: returns the time of the last command, Unix milliseconds.
+            ahead_ms: returns how far its commands moved the time ahead, milliseconds.
 
         Returns:
             The seconds to wait until the clock has reached the log; 0 if they are too many.
         """
-        self._log_ms = log_ms
-        ahead_ms = log_ms() - (self.observe() + self._offset_ms)
-        return 0.0 if self.reason else max(0, ahead_ms) / 1000
+        self._log_ms, self._ahead_ms = log_ms, ahead_ms
+        wait_ms = self._log_ahead_ms(self.observe())
+        return 0.0 if self.reason else max(0, wait_ms) / 1000
 
     def observe(self) -> int:
         """Read both clocks and judge them; return the time since boot."""
@@ -195,7 +212,8 @@ class ClockGuard:
             self._steady_since_ms = boot
         self._seen_ms = seen
         self.skew_ms = seen - self._offset_ms
-        if self.reason or abs(self.skew_ms) > self._max_ms or self._ahead_ms(boot) > self._max_ms:
+        gap_ms = max(abs(self.skew_ms), self._log_ahead_ms(boot))
+        if self.reason or gap_ms > self._max_ms:
             self._judge(boot)
         elif boot - self._slewed_ms >= SLEW:
             self._slew(boot)
@@ -223,9 +241,9 @@ class ClockGuard:
         wall, boot = self._wall_ms(), self._boot_ms()
         return wall - boot, boot
 
-    def _ahead_ms(self, boot: int) -> int:
+    def _log_ahead_ms(self, boot: int) -> int:
         """Return how far the log is ahead of the server's time."""
-        return self._log_ms() - boot - self._offset_ms
+        return self._log_ms() - boot - self._offset_ms - self._ahead_ms()
 
     def _judge(self, boot: int) -> None:
         """Decide whether a jump is over, was accepted, or needs the operator."""
@@ -238,7 +256,7 @@ class ClockGuard:
             self._trust(self._seen_ms)
         elif self.reason and steady_ms < CONFIRM_MS:
             return
-        ahead_ms = self._ahead_ms(boot)
+        ahead_ms = self._log_ahead_ms(boot)
         if ahead_ms > (0 if self.reason else self._max_ms):
             self._doubt_log(ahead_ms)
         elif self.reason:

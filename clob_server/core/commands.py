@@ -379,6 +379,17 @@ class KeepSwitches(ServerBase, frozen=True, kw_only=True):
     """Number of makers whose heartbeats are awaited."""
 
 
+class AdvanceClock(ServerBase, frozen=True, kw_only=True):
+    """Move the server's time forward, in the test environment: commands after this one are later.
+
+    The command itself has the time before.
+    """
+
+    KIND: ClassVar[int] = 174
+    advance_ms: int
+    """Milliseconds, positive; they add to those of earlier commands."""
+
+
 ServerCommand: TypeAlias = (
     OrderCharge
     | AddKey
@@ -403,6 +414,7 @@ ServerCommand: TypeAlias = (
     | SetCancelOnDisconnect
     | FireSwitch
     | KeepSwitches
+    | AdvanceClock
 )
 """A server command."""
 

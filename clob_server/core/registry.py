@@ -193,6 +193,7 @@ class _Kept(msgspec.Struct, frozen=True, array_like=True):
     opened: list[tuple[str, OpenedMarket]] = []
     deactivated: list[tuple[str, int]] = []
     switches: list[tuple[str, Switch]] = []
+    ahead_ms: int = 0
 
 
 class Registry:
@@ -220,6 +221,8 @@ class Registry:
         """Time of the latest command, Unix milliseconds."""
         self.epoch: int = 0
         """How often the log was restored from a backup."""
+        self.ahead_ms: int = 0
+        """How far the server's time was moved ahead of the clock, milliseconds."""
         self._delegate_nonces: dict[str, int] = {}
         self._handlers = {
             commands.AddKey: self._add_key,
@@ -250,6 +253,7 @@ class Registry:
             ),
             commands.FireSwitch: self._fire_switch,
             commands.KeepSwitches: lambda _: None,
+            commands.AdvanceClock: self._advance_clock,
         }
 
     def apply(self, command: commands.ServerCommand) -> None:
@@ -345,6 +349,9 @@ class Registry:
     def _record_restore(self, _: commands.RecordRestore) -> None:
         self.epoch += 1
 
+    def _advance_clock(self, command: commands.AdvanceClock) -> None:
+        self.ahead_ms += command.advance_ms
+
     # ----- snapshots ---------------------------------------------------------------------------
 
     def snapshot(self) -> bytes:
@@ -365,6 +372,7 @@ class Registry:
             opened=list(self.opened.items()),
             deactivated=sorted(self.deactivated),
             switches=sorted(self.switches.items(), key=itemgetter(0)),
+            ahead_ms=self.ahead_ms,
         )
         return msgspec.msgpack.encode(kept)
 
@@ -391,6 +399,7 @@ class Registry:
         made.opened = dict(kept.opened)
         made.deactivated = set(kept.deactivated)
         made.switches = dict(kept.switches)
+        made.ahead_ms = kept.ahead_ms
         return made
 
 

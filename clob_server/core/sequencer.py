@@ -646,11 +646,19 @@ async def expire_orders(sequencer: Sequencer, clock_ms: Callable[[], int]) -> No
         sequencer: commits the command.
         clock_ms: returns the confirmed time, or raises ``ClockUnsureError``.
     """
-    matcher = sequencer.state.matcher
     while True:
         await asyncio.sleep(EXPIRY_INTERVAL_S)
-        next_s = matcher.next_expiry_s
-        if next_s is not None:
-            with suppress(ClobError):  # the next round tries again
-                if clock_ms() // 1000 > next_s:
-                    await sequencer.submit(Expire())
+        with suppress(ClobError):  # the next round tries again
+            await expire_due(sequencer, clock_ms)
+
+
+async def expire_due(sequencer: Sequencer, clock_ms: Callable[[], int]) -> None:
+    """Expire the orders that are due, if any; see :func:`expire_orders`.
+
+    Raises:
+        ClockUnsureError: the time is not certain.
+        SequencerStoppedError, QueueFullError: see :meth:`Sequencer.submit`.
+    """
+    next_s = sequencer.state.matcher.next_expiry_s
+    if next_s is not None and clock_ms() // 1000 > next_s:
+        await sequencer.submit(Expire())

@@ -74,7 +74,7 @@ class Demo:
         if settings.jwt_public_key_file:
             return "signed by your own key"
         key = settings.jwt_secret.encode() or secret(self._service.folder, TOKENS)
-        return mint(key, "demo", ADMIN, self._service.clock_ms() // 1000, TOKEN_TTL_S)
+        return mint(key, "demo", ADMIN, self._service.clock.token_ms() // 1000, TOKEN_TTL_S)
 
 
 MARK: Final = "made-by-demo"

@@ -273,7 +273,9 @@ class ClockBody(Wire, frozen=True, kw_only=True):
     time: int
     """Time of the server, Unix milliseconds; a jump of the wall clock does not move it."""
     wall_time: int
-    """Wall clock, Unix milliseconds."""
+    """Wall clock plus ``aheadMs``, Unix milliseconds."""
+    ahead_ms: int
+    """How far `POST /api/test/clock` moved the server's time ahead, milliseconds."""
     log_time: int
     """Time of the last command in the log, Unix milliseconds; 0 for an empty log."""
     skew_s: float

@@ -17,7 +17,7 @@ from typing import Final
 
 from clob_server.chain import messages
 from clob_server.chain.config import DEVELOPMENT_CHAIN
-from clob_server.chain.eth.rpc import NodeError, Rpc
+from clob_server.chain.eth.rpc import NodeError, Rpc, number, parsing
 from clob_server.chain.events import StartWatching, WatchTokens
 from clob_server.chain.subprocess import BEAT, BEAT_S
 from clob_server.chain.tx.outbox import Outbox, OutboxError
@@ -55,6 +55,7 @@ class ChainWorker:
 
     def __init__(self, config: messages.Config, outbox: Outbox, signer: Signer, rpc: Rpc) -> None:
         self._config = config
+        self._rpc = rpc
         self._outbox = outbox
         self._changed = asyncio.Event()
         self._problem = "the chain worker is not ready yet"
@@ -83,9 +84,25 @@ class ChainWorker:
             message = messages.decode_server_message(line)
             if isinstance(message, StartWatching | WatchTokens):
                 self._watcher.handle(message)
+            elif isinstance(message, messages.MoveClock):
+                await self._move_clock(message)
             else:
                 self._runner.handle(message)
             self._changed.set()
+
+    async def _move_clock(self, message: messages.MoveClock) -> None:
+        """Move the clock of a development chain; other nodes reject the methods."""
+        problem = ""
+        try:
+            head = await self._rpc.ask("eth_getBlockByNumber", "latest", False)
+            with parsing():
+                is_behind = number(head["timestamp"]) < message.time_s
+            if is_behind:
+                await self._rpc.ask("evm_setNextBlockTimestamp", message.time_s)
+                await self._rpc.ask("evm_mine")
+        except NodeError as error:
+            problem = str(error)
+        self._send(messages.ClockMoved(request=message.request, problem=problem))
 
     def _send(self, message: messages.AnyWorkerMessage) -> None:
         """Send a message to the server."""
@@ -255,8 +272,8 @@ async def work_on(folder: Path, lines: asyncio.StreamReader) -> int:
 
 def main(arguments: Sequence[str]) -> int:
     """Run the worker with the folder of its outbox as argument, and return the exit code."""
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, signal.SIG_IGN)  # the server handles it and closes the input
+    for each in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(each, signal.SIG_IGN)  # the server handles it and closes the input
     logging.basicConfig(format="%(levelname)s:%(name)s:%(message)s")
     (folder,) = arguments
     gc.collect()

@@ -3,6 +3,8 @@
 from typing import Any, Final
 
 from clob_server.api.schemas import (
+    AdvancedClockBody,
+    AdvanceRequest,
     CandlesBody,
     HealthBody,
     MarketBody,
@@ -15,6 +17,7 @@ from clob_server.api.schemas import (
 )
 from clob_server.history.candles import INTERVALS_MS
 from clob_server.http.openapi.common import (
+    COMMAND,
     CURSOR,
     MILLISECONDS,
     PAGED,
@@ -117,6 +120,16 @@ SERVER_DESCRIBED: Final = {
         "Get the server's time",
         TimeBody,
         "Orders expire by this time, and signed cancels are checked against it.",
+    ),
+    "advance_clock": RouteDoc(
+        SERVER_TAG,
+        "Move the server's time forward",
+        AdvancedClockBody,
+        "In the test environment only. The time never goes back. Orders whose last second has "
+        "passed are expired before the answer; a development chain gets a block with the new time.",
+        body=AdvanceRequest,
+        codes=("NOT_ON_THIS_ENVIRONMENT", *COMMAND),
+        example={"advanceMs": 3_600_000},
     ),
     "metrics": RouteDoc(SERVER_TAG, "Get metrics for Prometheus", "text/plain"),
     "openapi": RouteDoc(SERVER_TAG, "Get this document", dict[str, Any], others=UNCHANGED),

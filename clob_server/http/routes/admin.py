@@ -138,6 +138,7 @@ async def get_clock(call: Request) -> Reply:
             detail=clock.reason,
             time=now_ms,
             wall_time=clock.wall_ms,
+            ahead_ms=clock.ahead_ms,
             log_time=log_ms,
             skew_s=clock.skew_ms / 1000,
             log_ahead_s=max(0, log_ms - now_ms) / 1000,

@@ -9,10 +9,23 @@ import msgspec
 
 import clob
 from clob.signing.fields import received
+from clob_server.api.convert import convert
+from clob_server.api.faults import wrong
 from clob_server.api.problems import ApiError, Headers
 from clob_server.api.request import Reply, reply
-from clob_server.api.schemas import HealthBody, ReadyBody, RootBody, RootChain, TimeBody
+from clob_server.api.schemas import (
+    ADVANCE_MAX_MS,
+    AdvancedClockBody,
+    AdvanceRequest,
+    HealthBody,
+    ReadyBody,
+    RootBody,
+    RootChain,
+    TimeBody,
+)
+from clob_server.core.commands import AdvanceClock
 from clob_server.core.lifecycle import Phase
+from clob_server.core.sequencer import expire_due
 from clob_server.core.serialize import contracts_of
 from clob_server.http.compression import has_current, not_modified
 from clob_server.http.server import Request, Route, Server
@@ -142,6 +155,26 @@ async def server_time(call: Request) -> Reply:
     )
 
 
+async def advance_clock(call: Request) -> Reply:
+    """Move the server's time forward, and expire the orders that are due then."""
+    server, clock = call.server, call.server.clock
+    asked: AdvanceRequest = convert(call.object(), AdvanceRequest)
+    async with server.admin_lock:
+        most_ms = ADVANCE_MAX_MS - clock.ahead_ms
+        if asked.advance_ms > most_ms:
+            rule = f"must be an integer from 1 to {most_ms} (milliseconds, all moves together)"
+            raise wrong("advanceMs", rule, asked.advance_ms)
+        await server.sequencer.submit(AdvanceClock(advance_ms=asked.advance_ms))
+        await expire_due(server.sequencer, clock.commit_ms)
+        now_ms, chain = server.clock_ms(), "none"
+        if server.chain.is_configured:
+            is_moved = await server.chain.move_clock(now_ms // 1000)
+            chain = "moved" if is_moved else "unmoved"
+    return reply(
+        AdvancedClockBody(now_ms=now_ms, now_s=now_ms // 1000, ahead_ms=clock.ahead_ms, chain=chain)
+    )
+
+
 async def ready(call: Request) -> Reply:
     """Return whether orders are accepted; 503 while the server drains or its time is uncertain."""
     server = call.server
@@ -235,6 +268,7 @@ ROUTES = (
     Route("health", "GET", "/health", health),
     Route("ready", "GET", "/ready", ready),
     Route("get_time", "GET", "/api/time", server_time),
+    Route("advance_clock", "POST", "/api/test/clock", advance_clock, reads_body=True),
     Route("metrics", "GET", "/metrics", metrics),
     Route("openapi", "GET", "/openapi.json", openapi),
     Route("asyncapi", "GET", "/asyncapi.json", asyncapi),

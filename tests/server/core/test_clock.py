@@ -272,3 +272,38 @@ def test_system_clocks_agree(tmp_path):
     guard.check()
     guard.commit_ms()
     assert guard.uptime_s >= 0
+
+
+def test_time_that_commands_add_changes_no_comparison(clocks, guard):
+    moves = [0]
+    guard.follow_log(lambda: 0, lambda: moves[0])
+    moves[0] = YEARS_MS
+    now_ms = START_MS + 5_000 + YEARS_MS
+    assert (guard.now_ms(), guard.commit_ms(), guard.wall_ms) == (now_ms, now_ms, now_ms)
+    assert (guard.skew_ms, guard.reason, guard.ahead_ms) == (0, "", YEARS_MS)
+    assert guard.token_ms() == START_MS + 5_000
+    clocks.wall += HOUR_MS
+    retry_after(guard)
+    clocks.wall -= HOUR_MS
+    clocks.pass_ms(guard, 2_000)
+    assert guard.commit_ms() == now_ms + 2_000
+
+
+def test_time_that_commands_add_confirms_no_reading(clocks):
+    moves = [0]
+    guard = clocks.guard()
+    guard.follow_log(lambda: 0, lambda: moves[0])
+    moves[0] = DAY_MS
+    with pytest.raises(ClockUnsureError):
+        guard.sweep_ms()
+    clocks.pass_ms(guard, 1_000)
+    assert guard.sweep_ms() == START_MS + 1_000 + DAY_MS
+
+
+def test_log_ahead_of_the_clock_and_of_its_own_moves_is_noticed(clocks):
+    guard = clocks.guard()
+    guard.follow_log(lambda: START_MS + DAY_MS, lambda: DAY_MS)
+    assert guard.commit_ms() == START_MS + DAY_MS
+    guard.follow_log(lambda: START_MS + 2 * DAY_MS, lambda: DAY_MS)
+    with pytest.raises(ClockUnsureError):
+        guard.commit_ms()

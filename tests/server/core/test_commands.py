@@ -13,6 +13,7 @@ from clob_server.core.commands import (
     ENGINE,
     SERVER,
     AddKey,
+    AdvanceClock,
     ApiKey,
     BeginSettlement,
     BindMarket,
@@ -241,6 +242,10 @@ GOLDEN = [
         "ac93cf0000018bcfe5687ba730784131314345a9686561727462656174",
     ),
     (KeepSwitches(now_ms=NOW_MS, num_armed=1), "ad92cf0000018bcfe5687b01"),
+    (
+        AdvanceClock(now_ms=NOW_MS, advance_ms=86_400_000),
+        "ae92cf0000018bcfe5687bce05265c00",
+    ),
 ]
 """A command of each kind and its bytes, which later versions must read."""
 

@@ -10,6 +10,7 @@ from clob.errors import InvalidCommandError
 from clob_server.core.commands import (
     SERVER,
     AddKey,
+    AdvanceClock,
     ApiKey,
     BeginSettlement,
     BindMarket,
@@ -207,6 +208,7 @@ def full():
         DeactivateCredentials(address="V", nonce=0, now_ms=2),
         SetHeartbeat(maker="M", timeout_ms=1_000, now_ms=2),
         SetCancelOnDisconnect(maker="L", armed=True, now_ms=2),
+        AdvanceClock(advance_ms=86_400_000, now_ms=2),
         delegate(2**255),
         delegate(0, maker="A", to="Z"),
         DescribeExchange(exchange=exchange_settings(Settings()), now_ms=3),
