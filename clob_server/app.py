@@ -11,6 +11,7 @@ from clob_server.http.endpoint import Router
 from clob_server.http.openapi import document
 from clob_server.http.routes import admin, gasless, makers, markets, meta, orders
 from clob_server.http.server import Route
+from clob_server.http.socket_operations import SocketOperations
 from clob_server.service import Service
 from clob_server.settings import POLYMARKET
 
@@ -67,6 +68,9 @@ class App:
         if self._router is None:
             assert self.service.lifecycle.phase is not Phase.RECOVERING, "the server is starting"
             self._router = Router(self.service, self._routes)
+            self.service.feed.operations = SocketOperations(
+                self._router.endpoints, self.service.settings.body_max_bytes
+            )
             self.at_once = self._router.at_once  # type: ignore[method-assign]
             self.waits_for_body = self._router.waits_for_body
         return self._router

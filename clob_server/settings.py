@@ -164,8 +164,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """Open connections per client address."""
     ws_subscriptions_max: int = 100
     """Subscriptions per WebSocket."""
-    ws_message_max_bytes: int = 16_384
-    """Largest message from a WebSocket client, bytes."""
+    ws_message_max_bytes: int = 73_728
+    """Largest message from a WebSocket client, bytes: a request with the largest body fits in."""
     ws_messages_per_minute: int = 600
     """Messages per minute from a WebSocket client."""
     ws_subscribe_timeout_s: int = 10

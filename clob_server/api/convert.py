@@ -139,6 +139,8 @@ def _rule_of(kind: inspect.Type) -> str:
             return words[0] if len(words) == 1 else f"one of {', '.join(words)}"
         case inspect.ListType() | inspect.VarTupleType():
             return f"an array{_range(kind.min_length, kind.max_length, 'items')}"
+        case inspect.DictType():
+            return "an object"
         case inspect.StructType():
             return f"an object with {', '.join(each.encode_name for each in kind.fields)}"
         case _:

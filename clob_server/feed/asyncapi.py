@@ -12,12 +12,13 @@ from clob_server.api import schemas
 from clob_server.api.docstrings import field_texts
 from clob_server.feed import messages, session
 from clob_server.feed.messages import EVERY, PLAIN, Message
+from clob_server.feed.requests import SocketRequest
 from clob_server.feed.session import Ping, Subscribe, Unsubscribe
 
 Schema: TypeAlias = dict[str, Any]
 """A part of the document."""
 
-REQUESTS: Final[tuple[type[msgspec.Struct], ...]] = (Subscribe, Unsubscribe, Ping)
+REQUESTS: Final[tuple[type[msgspec.Struct], ...]] = (Subscribe, Unsubscribe, Ping, SocketRequest)
 """Messages sent by clients."""
 REF: Final = "#/components/schemas/{name}"
 """Reference to the schema of a struct."""
@@ -25,7 +26,8 @@ TEXT: Final = """\
 Live order books, trades, orders of a maker and settlement of trades. A client that sends only \
 `{"type": "subscribe", "channel": "orderbook", "marketId": ...}` receives `orderbook`, \
 `order_added`, `order_removed` and `trade` messages; with `"extended": true` it also receives the \
-other types. The events of a market are numbered by `seq` without gaps."""
+other types. The events of a market are numbered by `seq` without gaps. A `request` places and \
+cancels orders as the HTTP interface does; its answer is a `response`."""
 """Introduction."""
 
 

@@ -7,6 +7,7 @@ always agree.
 
 import asyncio
 from collections.abc import Callable, Collection, Iterable, Sequence
+from functools import partial
 from itertools import compress
 from typing import Final, Protocol
 
@@ -31,6 +32,7 @@ from clob_server.feed.event_messages import (
 )
 from clob_server.feed.market_stream import BookSnapshots, MarketStream, MarketStreams, NewEvents
 from clob_server.feed.messages import POLICY, RESTART, Heartbeat
+from clob_server.feed.requests import RouteOperations, SocketRequests
 from clob_server.feed.session import Channels, FeedGuard, FeedSession, MessageHandler
 from clob_server.feed.settlement_channel import SettlementChannel
 from clob_server.feed.subscriber import BookSources, PendingMarkets, Subscriber, Subscribers
@@ -57,6 +59,8 @@ class Feed:
 
     channels: Channels
     """Sources of the messages, from :meth:`start` on."""
+    operations: RouteOperations
+    """The routes that requests on a WebSocket may use; set before the first connection."""
 
     def __init__(
         self, settings: Settings, guard: FeedGuard, clock_ms: Callable[[], int], metrics: Metrics
@@ -120,10 +124,13 @@ class Feed:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one WebSocket."""
-        await self.serve(scope, receive, send, self._session)
+        await self.serve(scope, receive, send, partial(self._session, scope))
 
-    def _session(self, subscriber: Subscriber) -> MessageHandler:
-        return FeedSession(subscriber, self.channels, self._settings, self._guard, self._clock_ms)
+    def _session(self, scope: Scope, subscriber: Subscriber) -> MessageHandler:
+        requests = SocketRequests(subscriber, self.operations, scope)
+        return FeedSession(
+            subscriber, self.channels, self._settings, self._guard, self._clock_ms, requests
+        )
 
     async def serve(
         self,
@@ -150,7 +157,9 @@ class Feed:
         try:
             while (message := await receive())["type"] == "websocket.receive":
                 if subscriber.is_open:
-                    session.on_message(message.get("text"))
+                    waits = session.on_message(message.get("text"))
+                    if waits is not None:
+                        await waits
         finally:
             self.subscribers.remove(subscriber)
 

@@ -5,7 +5,7 @@ Messages about a book have ``{type, channel, marketId, tokenId, seq, timestamp, 
 classes and fields are published in ``asyncapi.json`` and in the reference.
 """
 
-from typing import Final, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 import msgspec
 from msgspec import UNSET, UnsetType
@@ -314,6 +314,19 @@ class Error(Message, frozen=True, kw_only=True, tag="error", gc=False):
     """Id of the request."""
 
 
+class SocketResponse(Message, frozen=True, kw_only=True, tag="response", gc=False):
+    """Answer to a ``request``."""
+
+    id: Id
+    """Id of the request."""
+    status: int
+    """Status of the HTTP response."""
+    headers: dict[str, str]
+    """Headers of the HTTP response without content type and length, by lower-case name."""
+    body: Any
+    """Body of the HTTP response."""
+
+
 class Pong(Message, frozen=True, kw_only=True, tag="pong", gc=False):
     """Response to a ping."""
 
@@ -341,6 +354,7 @@ EVERY: Final[tuple[type[Message], ...]] = (
     Heartbeat,
     Error,
     Pong,
+    SocketResponse,
 )
 """All server messages."""
 

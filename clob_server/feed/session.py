@@ -5,7 +5,7 @@ only the messages of the specification, is closed with 1008, except for a subscr
 that does not exist yet.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Final, Literal, NamedTuple, Protocol, TypeAlias
 
 import msgspec
@@ -26,6 +26,7 @@ from clob_server.core.switches import CancelSwitches, SocketLease
 from clob_server.feed.broadcast import ScopedSubscription, TradeScope, loop_time
 from clob_server.feed.market_stream import MarketStreams
 from clob_server.feed.messages import POLICY, Error, Id, Pong, Subscribed, Unsubscribed
+from clob_server.feed.requests import SocketRequest, SocketRequests, read_request
 from clob_server.feed.settlement_channel import SettlementChannel
 from clob_server.feed.subscriber import BookSources, BookSubscription, Subscriber, SubscriptionName
 from clob_server.feed.user_channel import UserChannel
@@ -97,7 +98,7 @@ class Ping(ClientRequest, frozen=True, kw_only=True, rename="camel", tag="ping")
     """Request a ``pong``."""
 
 
-Request: TypeAlias = Subscribe | Unsubscribe | Ping
+Request: TypeAlias = Subscribe | Unsubscribe | Ping | SocketRequest
 """Any client message."""
 
 
@@ -110,6 +111,8 @@ class ParsedMessage(NamedTuple):
     """Whether the message has ``"extended": true``."""
     id: Id | None = None
     """The request id, also of an invalid request that has a valid id."""
+    is_operation: bool = False
+    """Whether it is a request of the HTTP interface, which is answered by a ``response``."""
 
 
 def parse_message(text: str) -> ParsedMessage:
@@ -128,7 +131,9 @@ def parse_message(text: str) -> ParsedMessage:
         request: Request | ApiError = convert(raw, Request)
     except ApiError as error:
         request = error
-    return ParsedMessage(request, raw.get("extended") is True, request_id)
+    return ParsedMessage(
+        request, raw.get("extended") is True, request_id, raw.get("type") == "request"
+    )
 
 
 def token_id(value: str | int) -> str:
@@ -157,8 +162,11 @@ def is_request(subscriber: Subscriber, settings: Settings, text: str | None) -> 
 class MessageHandler(Protocol):
     """Handles the messages of one client."""
 
-    def on_message(self, text: str | None, /) -> None:
-        """Handle a message; ``text`` is None if it is binary."""
+    def on_message(self, text: str | None, /) -> Awaitable[None] | None:
+        """Handle a message; ``text`` is None if it is binary.
+
+        The next message waits for the awaitable, if one is returned.
+        """
 
 
 class FeedGuard(Protocol):
@@ -201,15 +209,35 @@ class FeedSession:
         settings: Settings,
         guard: FeedGuard,
         clock_ms: Callable[[], int],
+        requests: SocketRequests,
     ) -> None:
+        self._requests = requests
         self._subscriber = subscriber
         self._channels = channels
         self._settings = settings
         self._guard = guard
         self._clock_ms = clock_ms
 
-    def on_message(self, text: str | None) -> None:
-        """Handle a message; ``text`` is None if it is binary."""
+    def on_message(self, text: str | None) -> Awaitable[None] | None:
+        """Handle a message; ``text`` is None if it is binary.
+
+        Returns an awaitable if the message is a request that waits for earlier ones; the next
+        message has to wait for it. A request that starts counts against the budgets of its route,
+        every other message against the limit of messages.
+        """
+        request = read_request(text or "")
+        if request is None:
+            self._on_other(text)
+            return None
+        try:
+            return self._requests.start(request)
+        except ClobError as error:
+            if is_request(self._subscriber, self._settings, text):
+                self._requests.reject(error, request.id)
+            return None
+
+    def _on_other(self, text: str | None) -> None:
+        """Handle a message that is no valid request of the HTTP interface."""
         subscriber = self._subscriber
         if not is_request(subscriber, self._settings, text):
             return
@@ -220,7 +248,10 @@ class FeedSession:
                 raise parsed.request
             self._handle(parsed.request)
         except ClobError as error:
-            self._reject(error, parsed.id)
+            if parsed.is_operation and parsed.id is not None:
+                self._requests.reject(error, parsed.id)
+            else:
+                self._reject(error, parsed.id)
 
     def _reject(self, error: ClobError, request_id: Id | None) -> None:
         if self._subscriber.extended:
@@ -236,6 +267,8 @@ class FeedSession:
             check_applies(request)
         if isinstance(request, Ping):
             self._subscriber.send(Pong(id=or_unset(request.id)))
+        elif isinstance(request, SocketRequest):  # valid, but read_request could not read it
+            raise ApiError("INVALID_JSON", "the message is not JSON that this server reads")
         elif isinstance(request, Unsubscribe):
             self._unsubscribe(request)
         elif request.channel == "orderbook":

@@ -65,6 +65,7 @@ class Subscriber:
         self._received_at: deque[float] = deque(maxlen=settings.ws_messages_per_minute)
         self._closing: asyncio.Task[None] | None = None
         self._is_catching_up = False
+        self._is_used = False
         sink.drained = self.on_drained
         connections.add(self)
 
@@ -88,6 +89,12 @@ class Subscriber:
         self.subscriptions[name] = subscription
         self._connections.idle.pop(self, None)
 
+    def set_used(self) -> None:
+        """Note that a request was accepted; the connection then needs no subscription."""
+        if not self._is_used:
+            self._is_used = True
+            self._connections.idle.pop(self, None)
+
     def remove(self, name: SubscriptionName) -> None:
         """End a subscription; do nothing if it does not exist."""
         subscription = self.subscriptions.pop(name, None)
@@ -96,7 +103,7 @@ class Subscriber:
         subscription.end()
         if isinstance(subscription, BookSubscription):
             self.behind.pop(subscription, None)
-        if not self.subscriptions:
+        if not self.subscriptions and not self._is_used:
             self._connections.idle[self] = loop_time()
 
     # ----- sending ---------------------------------------------------------------------------

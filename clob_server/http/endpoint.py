@@ -38,8 +38,10 @@ class Router:
 
     def __init__(self, server: Server, routes: Sequence[Route]) -> None:
         by_path: dict[str, dict[str, Endpoint]] = {}
-        for route in routes:
-            by_path.setdefault(route.path, {})[route.method] = Endpoint(server, route)
+        self.endpoints: Final = {route: Endpoint(server, route) for route in routes}
+        """The endpoint of each route."""
+        for route, endpoint in self.endpoints.items():
+            by_path.setdefault(route.path, {})[route.method] = endpoint
         self._hot: dict[tuple[str, str], Endpoint] = {
             (method, path): endpoint
             for path, endpoints in by_path.items()

@@ -4,6 +4,7 @@ import httpx
 import pytest
 
 from tests.server.api.makers import ApiClient, Maker, MarketIds, operator_token
+from tests.server.api.socket_client import SocketClient
 from tests.server.live import live_server
 from tests.signings import DOMAIN, EXCHANGE
 
@@ -38,9 +39,26 @@ def production(tmp_path_factory):
         server.operator.close()
 
 
+OVER_BOTH = (
+    "test_batch", "test_decisions_on_repeats", "test_makers_lists", "test_spec_create_signed",
+    "test_spec_gasless", "test_spec_orders", "test_spec_reading_and_cancelling",
+)  # fmt: skip
+"""Modules whose tests run over HTTP and again over a WebSocket."""
+
+
+def pytest_generate_tests(metafunc):
+    if "http" in metafunc.fixturenames and metafunc.module.__name__.endswith(OVER_BOTH):
+        metafunc.parametrize("http", ["http", "websocket"], indirect=True)
+
+
 @pytest.fixture
-def http(live):
-    return live.http
+def http(live, request):
+    """A client over HTTP, or one that sends the requests of orders over a WebSocket."""
+    if getattr(request, "param", "http") == "http":
+        yield live.http
+        return
+    with SocketClient(live) as client:
+        yield client
 
 
 @pytest.fixture

@@ -49,6 +49,22 @@ class OpenGuard:
         pass
 
 
+class EchoOperations:
+    """Operations of any name, which answer with the body of the request."""
+
+    runs_alone = False
+
+    def find(self, name):
+        return self
+
+    def client(self, handshake):
+        return {}
+
+    def start(self, request, body, client, send_reply):
+        head = b"content-type: application/json\r\ncontent-length: 1\r\n"
+        send_reply(200, head + b"x-request-id: r-1\r\n", body)
+
+
 class FeedHarness:
     """A running sequencer with a feed."""
 
@@ -60,6 +76,7 @@ class FeedHarness:
         self.engine = Sequencer(self.log, self.exchange, lambda: self.now_ms)
         guard = OpenGuard(keys or {})
         self.feed = Feed(Settings(**settings), guard, lambda: self.now_ms, Metrics())
+        self.feed.operations = EchoOperations()
         self.clients = []
 
     async def __aenter__(self):

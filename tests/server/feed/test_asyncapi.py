@@ -23,7 +23,7 @@ def strict(schema):
     """Reject fields that are not described."""
     if isinstance(schema, dict):
         schema = {name: strict(part) for name, part in schema.items()}
-        if schema.get("type") == "object":
+        if schema.get("type") == "object" and "properties" in schema:
             schema["additionalProperties"] = False
         return schema
     return [strict(part) for part in schema] if isinstance(schema, list) else schema
@@ -65,6 +65,7 @@ async def every_message():
             buy("d", 60, 9, now_ms=2),
         )
         await extended.send(type="ping")
+        await extended.send(type="request", id=7, operation="create_order", body={"maker": MAKER})
         await extended.send(type="subscribe", channel="settlement", id="x")
         await extended.send(type="subscribe", channel="settlement", maker=ALICE)
         fields = {"market": "n", "token": YES, "now_ms": 3}
@@ -116,6 +117,9 @@ def test_validator_rejects_wrong_messages(messages):
         {"type": "subscribe", "channel": "settlement", "marketId": "m", "maker": MAKER},
         {"type": "unsubscribe", "channel": "orderbook", "marketId": "m"},
         {"type": "ping"},
+        {"type": "request", "id": 1, "operation": "create_order", "body": {"maker": MAKER}},
+        {"type": "request", "id": "x", "operation": "get_order", "params": {"orderId": "1"},
+         "apiKey": "k"},
     ],
 )  # fmt: skip
 def test_client_messages_match_the_description(request_body):

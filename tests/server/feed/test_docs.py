@@ -8,7 +8,13 @@ import pytest
 from clob_server.feed.asyncapi import document
 
 PAGE = Path(__file__).parents[3] / "docs" / "reference" / "feed.md"
-NAMES = {"string": "text", "integer": "integer", "boolean": "true or false", "null": "null"}
+NAMES = {
+    "object": "object",
+    "string": "text",
+    "integer": "integer",
+    "boolean": "true or false",
+    "null": "null",
+}
 pytestmark = pytest.mark.skipif(
     not PAGE.exists(), reason="not here: docs are not part of this installation"
 )
@@ -23,6 +29,8 @@ def type_text(schema):
         return ", ".join("null" if each is None else f"`{each}`" for each in schema["enum"])
     if "anyOf" in schema:
         return " or ".join(type_text(each) for each in schema["anyOf"])
+    if "type" not in schema:
+        return "any"
     if schema["type"] == "array":
         return f"list of {type_text(schema['items'])}"
     return NAMES[schema["type"]]
