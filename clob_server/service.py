@@ -136,7 +136,14 @@ class Service(Server):
         gauges.show(self)
         records = await asyncio.to_thread(self.state.matcher.open_orders)
         self.resting: RestingIds = await asyncio.to_thread(RestingIds, self.state.matcher, records)
-        self.feed.start(self.state, self.ids, self.switches, records)
+        self.feed.start(
+            self.state,
+            self.ids,
+            self.switches,
+            records,
+            seq=self.sequencer.seq,
+            past=self.history,
+        )
         self.sequencer.subscribe(self.resting.on_batch, self.history.on_batch, self.feed.on_batch)
         self.sequencer.subscribe(self.switches.on_batch)
         if self.chain.is_configured:

@@ -1,4 +1,4 @@
-"""Ids of orders and trades: a time and six unpredictable characters.
+"""Ids of orders and trades, a time and six unpredictable characters, and positions of fills.
 
 The characters are a counter passed through a keyed permutation of 36**6 values: unique, with only
 the counter to store (decision 22).
@@ -8,7 +8,7 @@ import hashlib
 import struct
 from array import array
 from itertools import product
-from typing import Final
+from typing import Final, NamedTuple
 
 DIGITS: Final = "0123456789abcdefghijklmnopqrstuvwxyz"
 """Alphabet of the characters."""
@@ -18,6 +18,8 @@ COUNT: Final = HALF * HALF
 """Values of six characters."""
 ORDER_HASH_CHARACTERS: Final = 66
 """Length of an order hash as text."""
+CURSOR_DIGITS: Final = 19
+"""Digits that each number of a cursor has fewer of."""
 KEY_BYTES: Final = 32
 """Length of a key."""
 
@@ -69,6 +71,37 @@ class Ids:
     def trade(self, now_ms: int, number: int) -> str:
         """Return the id of a trade by its number, counted from 1."""
         return f"trade_{now_ms}_{self._trades.text(number)}"
+
+
+class Cursor(NamedTuple):
+    """A position among the fills of all makers, written as ``{command}-{place}``."""
+
+    command_seq: int
+    """Number of the last command."""
+    place: int
+    """Place of the last fill, as from :func:`fill_place`."""
+
+    def __str__(self) -> str:
+        """Return the text."""
+        return f"{self.command_seq}-{self.place}"
+
+
+def fill_place(number: int, *, is_incoming: bool) -> int:
+    """Return the place of a fill: twice the number of its trade, plus one for the incoming order.
+
+    A trade between two orders of one maker is two fills. Places rise with time over all markets.
+    """
+    return 2 * number + is_incoming
+
+
+def cursor_in(text: str) -> Cursor | None:
+    """Return the position that a text shows; None if it shows none."""
+    command, separator, place = text.partition("-")
+    if separator and all(
+        each.isascii() and each.isdigit() and len(each) < CURSOR_DIGITS for each in (command, place)
+    ):
+        return Cursor(int(command), int(place))
+    return None
 
 
 def order_hash_in(order_ref: str) -> bytes | None:

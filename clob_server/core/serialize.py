@@ -4,7 +4,7 @@ import zlib
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
-from msgspec import UNSET
+from msgspec import UNSET, structs
 
 from clob import (
     Balance,
@@ -26,6 +26,7 @@ from clob_server.api.schemas import (
     NO_SIGNATURE,
     ContractsBody,
     LevelBody,
+    MakerFill,
     OrderBody,
     OrderbookBody,
     TradeBody,
@@ -33,7 +34,7 @@ from clob_server.api.schemas import (
 )
 from clob_server.chain.config import Addresses
 from clob_server.core.commands import Condition, SignatureRecord
-from clob_server.core.ids import Ids
+from clob_server.core.ids import Cursor, Ids
 from clob_server.core.registry import MarketText
 from clob_server.core.settlement_status import NONE, SettlementStatus
 
@@ -188,6 +189,27 @@ def fill_fields(event: Trade, *, is_incoming: bool) -> dict[str, Any]:
         "side": int(event.incoming_side if is_incoming else 1 - event.incoming_side),
         "remaining": str(event.incoming_remaining if is_incoming else event.resting_remaining),
     }
+
+
+def maker_fill(
+    event: Trade, body: TradeBody, cursor: Cursor, side: Side, *, is_incoming: bool
+) -> MakerFill:
+    """Return a trade from the view of the maker on one side of it.
+
+    Args:
+        event: the trade.
+        body: its body.
+        cursor: the position of the fill.
+        side: side of the maker's order.
+        is_incoming: whether that is the incoming order.
+    """
+    return MakerFill(
+        **structs.asdict(body),
+        **fill_fields(event, is_incoming=is_incoming),
+        maker=event.seller if side else event.buyer,
+        fee=str(event.seller_fee if side else event.buyer_fee),
+        cursor=str(cursor),
+    )
 
 
 def summaries(

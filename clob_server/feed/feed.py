@@ -36,7 +36,7 @@ from clob_server.feed.requests import RouteOperations, SocketRequests
 from clob_server.feed.session import Channels, FeedGuard, FeedSession, MessageHandler
 from clob_server.feed.settlement_channel import SettlementChannel
 from clob_server.feed.subscriber import BookSources, PendingMarkets, Subscriber, Subscribers
-from clob_server.feed.user_channel import UserChannel
+from clob_server.feed.user_channel import Past, UserChannel
 from clob_server.settings import Settings
 from clob_server.telemetry.metrics import Metrics
 
@@ -95,10 +95,18 @@ class Feed:
         ids: Ids,
         switches: CancelSwitches,
         records: Iterable[OrderRecord] | None = None,
+        *,
+        seq: int = 0,
+        past: Past | None = None,
     ) -> None:
         """Start with the current state; about 1 us per resting order.
 
-        Without ``records``, all resting orders, it reads them from the state.
+        Args:
+            state: the server's state.
+            ids: the ids of trades.
+            records: all resting orders; None reads them from the state.
+            seq: number of the last applied command.
+            past: history; without it no client can resume the ``user`` channel.
         """
         self._ids = ids
         self._statuses = SettlementStatuses(state.registry.settling)
@@ -106,7 +114,7 @@ class Feed:
             state,
             MarketStreams(state, self._settings.ws_resume_events, records),
             BookSources(BookSnapshots(state), EventEncoder(ids, state.settles), PendingMarkets()),
-            UserChannel(state, ids),
+            UserChannel(state, ids, seq, past),
             SettlementChannel(state, ids),
             switches,
         )
@@ -168,6 +176,7 @@ class Feed:
     def on_batch(self, batch: Sequence[Committed]) -> Steps | None:
         """Send the events of a batch that was written and applied; return what is left to do."""
         channels = self.channels
+        channels.users.seq = batch[-1].seq
         new = channels.streams.on_batch(batch)
         for stream in channels.streams.take_removed():  # before another of the same id starts
             if events := new.pop(stream, []):
@@ -208,6 +217,7 @@ class Feed:
             if channels.streams.conflated:
                 yield
             yield from self._notify_makers(batch, changes)
+        channels.users.sent = channels.users.position
         for done in batch:
             if type(done.command) is DeactivateKey:
                 self.subscribers.close_key(done.command.key_id)

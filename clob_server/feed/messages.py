@@ -10,7 +10,7 @@ from typing import Any, Final, Literal, TypeAlias
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from clob_server.api.schemas import AssetBalance, FillData, LevelBody, OrderBody, TradeBody, Wire
+from clob_server.api.schemas import AssetBalance, LevelBody, MakerFill, OrderBody, TradeBody, Wire
 
 POLICY: Final = 1008
 """Close code for a client that breaks a rule or reads too slowly."""
@@ -202,6 +202,8 @@ class Orders(Message, frozen=True, kw_only=True, tag="orders", gc=False):
     """Number of the market's last event; null for all markets."""
     timestamp: int
     """Time of the message, Unix milliseconds."""
+    cursor: str
+    """Position to resume from: the orders are as after it."""
     data: list[OrderBody]
     """The orders, oldest first."""
 
@@ -216,7 +218,7 @@ class OrderChanged(UserMessage, frozen=True, kw_only=True, tag="order", gc=False
 class UserFill(UserMessage, frozen=True, kw_only=True, tag="fill", gc=False):
     """A trade of one of the maker's orders."""
 
-    data: FillData
+    data: MakerFill
     """The trade."""
 
 
@@ -266,9 +268,13 @@ class Subscribed(Message, frozen=True, kw_only=True, tag="subscribed", gc=False)
     timestamp: int
     """Time of the message, Unix milliseconds."""
     resumed: bool
-    """True if the events after the requested number follow instead of a snapshot."""
+    """True if the events after the requested number follow instead of a snapshot; on ``user``, if
+    the missed fills and finished orders follow before ``orders``."""
     epoch: int
-    """Numbering that ``seq`` belongs to; rises when the exchange is restored from a backup."""
+    """Numbering that ``seq`` and ``cursor`` belong to; rises when the exchange is restored from a
+    backup."""
+    cursor: str | UnsetType = UNSET
+    """Position of the ``orders`` that follow; only on ``user``."""
     id: Id | UnsetType = UNSET
     """Id of the request."""
 
@@ -301,6 +307,8 @@ class Heartbeat(Message, frozen=True, kw_only=True, tag="heartbeat", gc=False):
     """Time of the message, Unix milliseconds."""
     checksums: list[BookChecksum] | UnsetType = UNSET
     """Checksums of the books after the event ``seq``; only on ``orderbook``."""
+    cursor: str | UnsetType = UNSET
+    """Position to resume from: all changes until then were sent; only on ``user``."""
 
 
 class Error(Message, frozen=True, kw_only=True, tag="error", gc=False):

@@ -5,6 +5,7 @@ only the messages of the specification, is closed with 1008, except for a subscr
 that does not exist yet.
 """
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Final, Literal, NamedTuple, Protocol, TypeAlias
 
@@ -15,26 +16,39 @@ from clob import ClobError
 from clob.errors import UnknownMarketError
 from clob.signing import fields
 from clob_server.api.convert import convert
-from clob_server.api.faults import fault, missing
+from clob_server.api.faults import fault, missing, wrong
 from clob_server.api.options import market_id
 from clob_server.api.problems import ApiError, text_of
 from clob_server.api.request import kind_of, not_json
 from clob_server.core.commands import ApiKey
+from clob_server.core.ids import Cursor, cursor_in
 from clob_server.core.sequencer import Committed
 from clob_server.core.state import ServerState
 from clob_server.core.switches import CancelSwitches, SocketLease
 from clob_server.feed.broadcast import ScopedSubscription, TradeScope, loop_time
+from clob_server.feed.event_messages import message_frame
 from clob_server.feed.market_stream import MarketStreams
-from clob_server.feed.messages import POLICY, Error, Id, Pong, Subscribed, Unsubscribed
+from clob_server.feed.messages import (
+    POLICY,
+    RESTART,
+    Error,
+    Id,
+    Orders,
+    Pong,
+    Subscribed,
+    Unsubscribed,
+)
 from clob_server.feed.requests import SocketRequest, SocketRequests, read_request
 from clob_server.feed.settlement_channel import SettlementChannel
 from clob_server.feed.subscriber import BookSources, BookSubscription, Subscriber, SubscriptionName
-from clob_server.feed.user_channel import UserChannel
+from clob_server.feed.user_channel import UserChannel, UserSubscription
 from clob_server.settings import NO_CHAIN, Settings
 from clob_server.transport.websocket import text_frame
 
 PING: Final = "PING"
 """Text message that some clients send instead of a JSON ping."""
+POSITIONS: Final = {"orderbook": "seq", "user": "cursor"}
+"""The field of :class:`Resume` that a channel has."""
 PONG: Final = text_frame(b"PONG")
 """Response to it."""
 
@@ -58,10 +72,12 @@ class ClientRequest(
 class Resume(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Position of a client that reconnects."""
 
-    seq: int
-    """Number of the last event received."""
+    seq: int | None = None
+    """Number of the last event received; for ``orderbook``."""
+    cursor: str | None = None
+    """Last ``cursor`` received; for ``user``."""
     epoch: int = 0
-    """``epoch`` of the ``subscribed`` message that the number followed."""
+    """``epoch`` of the ``subscribed`` message that the position followed."""
 
 
 class Subscribe(ClientRequest, frozen=True, kw_only=True, rename="camel", tag="subscribe"):
@@ -76,7 +92,7 @@ class Subscribe(ClientRequest, frozen=True, kw_only=True, rename="camel", tag="s
     maker: str | None = None
     """Maker's address; required for ``user``. For ``settlement``, absent means all makers."""
     resume: Resume | None = None
-    """Position to resume from, for ``orderbook``."""
+    """Position to resume from, for ``orderbook`` and ``user``."""
     cancel_on_disconnect: bool = False
     """For ``user`` of an extended client: true to cancel all resting orders of the maker when its
     last connection closes that asked for it. Unsubscribing, or subscribing without it, withdraws
@@ -217,6 +233,7 @@ class FeedSession:
         self._settings = settings
         self._guard = guard
         self._clock_ms = clock_ms
+        self._resuming: set[asyncio.Task[None]] = set()
 
     def on_message(self, text: str | None) -> Awaitable[None] | None:
         """Handle a message; ``text`` is None if it is binary.
@@ -320,16 +337,18 @@ class FeedSession:
         market, maker = scope = scope_of(request)
         assert maker is not None
         self._guard.may_follow(subscriber.key, "user", maker)
+        after = None if request.resume is None else position_in(request.resume)
         self._check_limit(("user", market or "", maker))
         if request.cancel_on_disconnect:
-            self._hold(request, scope, maker)
+            self._hold(request, scope, after)
         else:
-            self._join_user(request, scope)
+            self._join_user(request, scope, after)
             self._withdraw(scope)
 
-    def _hold(self, request: Subscribe, scope: TradeScope, maker: str) -> None:
+    def _hold(self, request: Subscribe, scope: TradeScope, after: Cursor | None) -> None:
         """Arm the switch that cancels the orders of a maker, and subscribe when it is armed."""
-        subscriber, switches = self._subscriber, self._channels.switches
+        subscriber, switches, (_, maker) = self._subscriber, self._channels.switches, scope
+        assert maker is not None
         name = lease_name(scope)
         self._check_limit(name)
         self._guard.may_arm(subscriber.key, subscriber.address, maker)
@@ -341,7 +360,7 @@ class FeedSession:
             try:
                 if isinstance(result, Exception):
                     raise result
-                self._join_user(request, scope)
+                self._join_user(request, scope, after)
             except ClobError as error:
                 self._withdraw(scope)
                 self._reject(error, request.id)
@@ -349,7 +368,7 @@ class FeedSession:
         subscriber.replace(name, lease)
         try:
             if switches.is_armed(lease):
-                self._join_user(request, scope)
+                self._join_user(request, scope, after)
             else:
                 switches.arm(lease, on_armed)
         except ClobError:
@@ -364,18 +383,52 @@ class FeedSession:
             lease.cancels = False
             self._subscriber.remove(name)
 
-    def _join_user(self, request: Subscribe, scope: TradeScope) -> None:
+    def _join_user(self, request: Subscribe, scope: TradeScope, after: Cursor | None) -> None:
+        """Subscribe to the orders of a maker, from a position on if there is one."""
         users, subscriber = self._channels.users, self._subscriber
         market, maker = scope
         name = ("user", market or "", maker or "")
-        subscription = ScopedSubscription(subscriber, scope, users.leave, extended=request.extended)
+        subscription = UserSubscription(subscriber, scope, users.leave, extended=request.extended)
         orders = users.join(subscription, self._clock_ms(), loop_time())
         subscriber.replace(name, subscription)
-        self._confirm(request, market, None, orders.seq)
-        subscriber.send(orders)
         accounts = users.accounts(subscription, self._clock_ms())
-        if accounts is not None:
-            subscriber.send(accounts)
+        state = b"".join(message_frame(each) for each in (orders, accounts) if each is not None)
+        epoch = self._channels.state.registry.epoch
+        if request.resume is None or after is None or request.resume.epoch != epoch:
+            self._confirm(request, market, None, orders.seq, cursor=orders.cursor)
+            subscriber.send_frames(state)
+            return
+        subscription.held = []
+        resuming = self._resume_user(request, subscription, after, orders, state)
+        task = asyncio.get_running_loop().create_task(resuming)
+        self._resuming.add(task)
+        task.add_done_callback(self._resuming.discard)
+
+    async def _resume_user(
+        self,
+        request: Subscribe,
+        subscription: UserSubscription,
+        after: Cursor,
+        orders: Orders,
+        state: bytes,
+    ) -> None:
+        """Send the changes since a position, then the state; end the subscription on an error."""
+        market, maker = subscription.scope
+        try:
+            missed = await self._channels.users.missed(subscription, after)
+        except ClobError as error:
+            if subscription.is_open:
+                self._subscriber.remove(("user", market or "", maker or ""))
+                self._withdraw(subscription.scope)
+                self._reject(error, request.id)
+        except Exception:
+            self._subscriber.close(RESTART, "the missed changes cannot be read")
+            raise
+        else:
+            if subscription.is_open:
+                is_resumed, cursor = missed is not None, orders.cursor
+                self._confirm(request, market, None, orders.seq, resumed=is_resumed, cursor=cursor)
+                subscription.release(b"".join((*(missed or ()), state)))
 
     def _subscribe_settlement(self, request: Subscribe) -> None:
         channels, subscriber = self._channels, self._subscriber
@@ -402,6 +455,7 @@ class FeedSession:
         seq: int | None,
         *,
         resumed: bool = False,
+        cursor: str | UnsetType = UNSET,
     ) -> None:
         """Send ``subscribed`` to an extended client."""
         if request.extended:
@@ -414,6 +468,7 @@ class FeedSession:
                     timestamp=self._clock_ms(),
                     resumed=resumed,
                     epoch=self._channels.state.registry.epoch,
+                    cursor=cursor,
                     id=or_unset(request.id),
                 )
             )
@@ -469,12 +524,43 @@ def check_applies(request: Subscribe) -> None:
     on_book = request.channel == "orderbook"
     if on_book and request.maker is not None:
         raise fault("maker", "maker is for the channels user and settlement, not for orderbook")
-    for name, value in (("tokenId", request.token_id), ("resume", request.resume)):
-        if value is not None and not on_book:
-            raise fault(name, f"{name} is for the channel orderbook, not for {request.channel}")
+    if request.token_id is not None and not on_book:
+        raise fault("tokenId", f"tokenId is for the channel orderbook, not for {request.channel}")
+    if request.resume is not None:
+        check_resume(request.resume, request.channel)
     if request.cancel_on_disconnect and not (request.channel == "user" and request.extended):
         rule = 'is for the channel user with "extended": true'
         raise fault("cancelOnDisconnect", f"cancelOnDisconnect {rule}")
+
+
+def check_resume(resume: Resume, channel: str) -> None:
+    """Reject a position that another channel has, or that is missing.
+
+    Raises:
+        ApiError: INVALID_FIELD.
+    """
+    if channel not in POSITIONS:
+        raise fault("resume", f"resume is for the channels orderbook and user, not for {channel}")
+    for on, name in POSITIONS.items():
+        value = getattr(resume, name)
+        if on == channel and value is None:
+            raise missing(f"resume.{name}", f"is required for the channel {channel}")
+        if on != channel and value is not None:
+            raise fault(
+                f"resume.{name}", f"resume.{name} is for the channel {on}, not for {channel}"
+            )
+
+
+def position_in(resume: Resume) -> Cursor:
+    """Return the position of a client of ``user``.
+
+    Raises:
+        ApiError: INVALID_FIELD.
+    """
+    cursor = cursor_in(resume.cursor or "")
+    if cursor is None:
+        raise wrong("resume.cursor", "must be the cursor of a message", resume.cursor)
+    return cursor
 
 
 def or_unset(request_id: Id | None) -> Id | UnsetType:

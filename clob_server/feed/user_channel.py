@@ -2,13 +2,14 @@
 
 Each trade of an order is one message, and so is each change of its settlement status. An order is
 sent once per batch, in its state after the batch; so are the accounts of the maker, to extended
-clients.
+clients. A client that reconnects receives the fills since its position from history, and while
+these are read, newer messages wait.
 """
 
+import asyncio
 from collections.abc import Sequence
-from typing import Final, NamedTuple, TypeAlias
-
-from msgspec import structs
+from operator import gt
+from typing import Final, NamedTuple, Protocol, TypeAlias
 
 from clob import (
     Balance,
@@ -21,18 +22,19 @@ from clob import (
     SetBalance,
     Settled,
     SettleFailed,
+    Side,
     Submit,
     Trade,
 )
-from clob.errors import TooManyOrdersError, UnknownOrderError
+from clob.errors import TooManyOrdersError, UnknownMarketError, UnknownOrderError
 from clob.status import OrderRecord, OrderStatus
-from clob_server.api.schemas import AssetBalance, FillData, OrderBody
-from clob_server.core.ids import Ids
+from clob_server.api.schemas import AssetBalance, MakerFill, OrderBody
+from clob_server.core.ids import Cursor, Ids, fill_place
 from clob_server.core.sequencer import Committed, Steps, accepted_orders
 from clob_server.core.serialize import (
     assets_of,
     balance_fields,
-    fill_fields,
+    maker_fill,
     order_body,
     trade_body,
 )
@@ -53,10 +55,50 @@ ORDERS_MAX: Final = 2_000
 """Open orders in one message; a maker with more has to name a market."""
 CHANGES_MAX: Final = 50
 """Changes that are encoded in one iteration of the event loop; each takes about 15 us."""
+RESUME_MAX: Final = 1_000
+"""Fills, and finished orders, that a client may have missed and can still resume."""
 
 _EMPTY: Final = Balance(0, 0, 0)
 _SETTLEMENTS: Final = (Settled, SettleFailed, Reopen)
 _FINAL: Final = (OrderStatus.FILLED, OrderStatus.CANCELLED)
+
+
+class Past(Protocol):
+    """History, as far as this channel needs it."""
+
+    async def missed(
+        self, maker: str, market: str | None, after: Cursor, until: Cursor, limit: int
+    ) -> tuple[list[MakerFill], list[tuple[int, OrderBody]]] | None:
+        """Return the fills, and times and bodies of finished orders, between two positions.
+
+        None if some were deleted, or there are more than ``limit``.
+
+        Raises:
+            ApiError: RECOVERING, history is too far behind.
+        """
+
+
+class UserSubscription(ScopedSubscription):
+    """A subscription to this channel."""
+
+    __slots__ = ("held", "position")
+
+    position: Cursor
+    """Position at which it began; live fills up to there are not sent."""
+    held: list[bytes] | None
+    """Frames that wait while missed changes are read; None if none has to wait."""
+
+    def write(self, frames: bytes) -> None:
+        """Send frames, after the missed changes."""
+        if self.held is None:
+            self.client.send_frames(frames)
+        else:
+            self.held.append(frames)
+
+    def release(self, before: bytes) -> None:
+        """Send frames, then those that wait."""
+        held, self.held = self.held or (), None
+        self.client.send_frames(before + b"".join(held))
 
 
 class WatchedMaker:
@@ -68,7 +110,7 @@ class WatchedMaker:
         self.balances: dict[str, Balance] | None = None
         """The accounts that extended clients know, by asset; None without such a client."""
         self.order_ids: Final[set[str | int]] = set()
-        self.subscriptions: Final[list[ScopedSubscription]] = []
+        self.subscriptions: Final[list[UserSubscription]] = []
         self.sent_at: float = sent_at
 
 
@@ -93,6 +135,22 @@ class Filled(NamedTuple):
     """Whether the maker's order is the incoming one."""
     now_ms: int
     """Time of the trade, Unix milliseconds."""
+    command_seq: int
+    """Number of the command that made the trade."""
+
+    @property
+    def place(self) -> int:
+        """The place among all fills."""
+        return fill_place(self.number, is_incoming=self.is_incoming)
+
+
+class Encoded(NamedTuple):
+    """A change as a frame."""
+
+    market: str
+    frame: bytes
+    place: int = 0
+    """Place of a fill; 0 for any other change."""
 
 
 Changes: TypeAlias = dict[object, OrderChange | Filled]
@@ -100,11 +158,25 @@ Changes: TypeAlias = dict[object, OrderChange | Filled]
 
 
 class UserChannel:
-    """Subscriptions to the orders of makers."""
+    """Subscriptions to the orders of makers.
 
-    def __init__(self, state: ServerState, ids: Ids) -> None:
+    Args:
+        state: the server's state.
+        ids: the ids of trades.
+        seq: number of the last applied command.
+        past: history; without it no client can resume.
+    """
+
+    def __init__(
+        self, state: ServerState, ids: Ids, seq: int = 0, past: Past | None = None
+    ) -> None:
         self._state = state
         self._ids = ids
+        self._past = past
+        self.seq: int = seq
+        """Number of the last applied command."""
+        self.sent: Cursor = self.position
+        """Position up to which all changes were sent."""
         self.makers: dict[str, WatchedMaker] = {}
         self._owners: dict[str | int, WatchedMaker] = {}
 
@@ -112,7 +184,12 @@ class UserChannel:
         """Return whether there are subscriptions."""
         return bool(self.makers)
 
-    def join(self, subscription: ScopedSubscription, now_ms: int, now: float) -> Orders:
+    @property
+    def position(self) -> Cursor:
+        """The position of the state."""
+        return Cursor(self.seq, fill_place(self._state.num_trades, is_incoming=True))
+
+    def join(self, subscription: UserSubscription, now_ms: int, now: float) -> Orders:
         """Add a subscription; return the maker's open orders.
 
         Raises:
@@ -129,13 +206,48 @@ class UserChannel:
         watched.subscriptions.append(subscription)
         if subscription.extended and watched.balances is None:
             watched.balances = self._balances(maker, None)
+        subscription.position, subscription.held = self.position, None
         return orders
+
+    async def missed(self, subscription: UserSubscription, after: Cursor) -> list[bytes] | None:
+        """Return the fills and finished orders between a position and the subscription's begin.
+
+        None if they are not available any more, or too many.
+
+        Raises:
+            ApiError: RECOVERING, history is too far behind.
+        """
+        until, (market, maker) = subscription.position, subscription.scope
+        if self._past is None or any(map(gt, after, until)):
+            return None
+        assert maker is not None
+        found = await self._past.missed(maker, market, after, until, RESUME_MAX)
+        if found is None:
+            return None
+        fills, finished = found
+        messages = [self._changed(body, now_ms) for now_ms, body in finished]
+        frames: list[bytes] = []
+        for number, message in enumerate([*map(user_fill, fills), *messages], 1):
+            frames.append(message_frame(message))
+            if number % CHANGES_MAX == 0:
+                await asyncio.sleep(0)
+        return frames
+
+    def _changed(self, body: OrderBody, now_ms: int) -> OrderChanged:
+        """Return the message about a finished order, whose market may be removed."""
+        try:
+            seq = self._state.matcher.seq(body.market_id)
+        except UnknownMarketError:
+            seq = 0
+        return OrderChanged(
+            market_id=body.market_id, token_id=body.token_id, seq=seq, timestamp=now_ms, data=body
+        )
 
     def leave(self, subscription: ScopedSubscription) -> None:
         """Remove a subscription."""
         maker = maker_of(subscription)
         watched = self.makers[maker]
-        watched.subscriptions.remove(subscription)
+        watched.subscriptions.remove(subscription)  # type: ignore[arg-type]
         if not any(each.extended for each in watched.subscriptions):
             watched.balances = None
         if not watched.subscriptions:
@@ -161,6 +273,7 @@ class UserChannel:
             market_id=market,
             seq=None if market is None else matcher.seq(market),
             timestamp=now_ms,
+            cursor=str(self.position),
             data=[self._body(record) for record in records],
         )
 
@@ -181,7 +294,7 @@ class UserChannel:
         touched = self._touched(batch)
         # A client that joins between two steps got the orders as they are after the batch.
         receivers = {each.watched: tuple(each.watched.subscriptions) for each in changes.values()}
-        frames: dict[WatchedMaker, list[tuple[str, bytes]]] = {}
+        frames: dict[WatchedMaker, list[Encoded]] = {}
         incomplete: set[WatchedMaker] = set()
         for number, (key, change) in enumerate(changes.items(), 1):
             try:
@@ -216,7 +329,7 @@ class UserChannel:
                 watched = self.makers.get(maker)
                 if watched is not None:
                     watched.sent_at = now
-                    encoded = [(trade.market, status_frame(trade, "user"))]
+                    encoded = [Encoded(trade.market, status_frame(trade, "user"))]
                     for subscription in tuple(watched.subscriptions):
                         send_changes(subscription, encoded, {})
 
@@ -241,7 +354,7 @@ class UserChannel:
                     continue
                 if isinstance(event, Trade) and is_trade_of(event, is_incoming=bool(is_incoming)):
                     changes[event.market, event.seq, is_incoming] = Filled(
-                        watched, event, number, bool(is_incoming), now_ms
+                        watched, event, number, bool(is_incoming), now_ms, done.seq
                     )
                 changes.pop(order_id, None)  # moves to the end
                 changes[order_id] = OrderChange(watched, event.seq, now_ms)
@@ -325,21 +438,21 @@ class UserChannel:
                 within = {asset: each for asset, each in changed.items() if asset in own_assets}
             if within and subscription.extended and subscription.is_open:
                 watched.sent_at = now
-                subscription.client.send(account_message(maker, within, now_ms))
+                subscription.write(message_frame(account_message(maker, within, now_ms)))
 
     # ----- sending ---------------------------------------------------------------------------
 
-    def _send_orders(self, subscription: ScopedSubscription, now_ms: int) -> None:
+    def _send_orders(self, subscription: UserSubscription, now_ms: int) -> None:
         """Send all open orders again to a subscription."""
         if not subscription.is_open:
             return
         client = subscription.client
         try:
-            client.send(self.orders(subscription, now_ms))
+            subscription.write(message_frame(self.orders(subscription, now_ms)))
         except TooManyOrdersError as error:
             client.close(POLICY, f"{error.code}: {error}")
 
-    def _order(self, order_id: object, change: OrderChange) -> tuple[str, bytes]:
+    def _order(self, order_id: object, change: OrderChange) -> Encoded:
         """Encode the current state of an order.
 
         Raises:
@@ -361,19 +474,18 @@ class UserChannel:
             timestamp=change.now_ms,
             data=self._body(record),
         )
-        return record.market, message_frame(message)
+        return Encoded(record.market, message_frame(message))
 
-    def _fill(self, filled: Filled) -> tuple[str, bytes]:
+    def _fill(self, filled: Filled) -> Encoded:
         """Encode a trade from the view of the maker."""
         event, now_ms = filled.event, filled.now_ms
         status = PENDING if event.market in self._state.settles else NONE
         body = trade_body(event, self._ids.trade(now_ms, filled.number), now_ms, status)
-        incoming = filled.is_incoming
-        data = FillData(**structs.asdict(body), **fill_fields(event, is_incoming=incoming))
-        message = UserFill(
-            market_id=event.market, token_id=event.token, seq=event.seq, timestamp=now_ms, data=data
+        cursor, incoming = Cursor(filled.command_seq, filled.place), filled.is_incoming
+        fill = maker_fill(
+            event, body, cursor, side_of(event, is_incoming=incoming), is_incoming=incoming
         )
-        return event.market, message_frame(message)
+        return Encoded(event.market, message_frame(user_fill(fill)), filled.place)
 
     def _body(self, record: OrderRecord) -> OrderBody:
         return order_body(record, self._state.signature(record.order.id))
@@ -385,11 +497,17 @@ class UserChannel:
                 continue
             watched.sent_at = now
             for each in tuple(watched.subscriptions):
-                if each.extended:
+                if each.extended and each.held is None:
                     market, _ = each.scope
                     seq = None if market is None else self._state.matcher.seq(market)
                     each.client.send(
-                        Heartbeat(channel="user", market_id=market, seq=seq, timestamp=now_ms)
+                        Heartbeat(
+                            channel="user",
+                            market_id=market,
+                            seq=seq,
+                            timestamp=now_ms,
+                            cursor=str(max(self.sent, each.position)),
+                        )
                     )
 
 
@@ -400,26 +518,30 @@ def account_message(maker: str, balances: dict[str, Balance], now_ms: int) -> Ac
 
 
 def send_changes(
-    subscription: ScopedSubscription,
-    encoded: Sequence[tuple[str, bytes]],
+    subscription: UserSubscription,
+    encoded: Sequence[Encoded],
     by_market: dict[str | None, bytes],
 ) -> None:
-    """Send frames, each with its market, to a subscription.
+    """Send changes to a subscription, except fills from before its begin.
 
     Args:
         subscription: may have ended meanwhile.
-        encoded: the frames.
+        encoded: the changes.
         by_market: the frames of a market, or all, that were joined for other subscriptions.
     """
     if not subscription.is_open:
         return
     wanted, _ = subscription.scope
+    begin = subscription.position.place
+    if any(0 < each.place <= begin for each in encoded):
+        encoded = [each for each in encoded if not 0 < each.place <= begin]
+        by_market = {}
     frames = by_market.get(wanted)
     if frames is None:
-        frames = b"".join(frame for market, frame in encoded if wanted in (None, market))
+        frames = b"".join(each.frame for each in encoded if wanted in (None, each.market))
         by_market[wanted] = frames
     if frames:
-        subscription.client.send_frames(frames)
+        subscription.write(frames)
 
 
 def maker_of(subscription: ScopedSubscription) -> str:
@@ -427,6 +549,24 @@ def maker_of(subscription: ScopedSubscription) -> str:
     _, maker = subscription.scope
     assert maker is not None
     return maker
+
+
+def user_fill(fill: MakerFill) -> UserFill:
+    """Return the message about a fill."""
+    return UserFill(
+        market_id=fill.market_id,
+        token_id=fill.token_id,
+        seq=fill.seq,
+        timestamp=fill.timestamp,
+        data=fill,
+    )
+
+
+def side_of(trade: Trade, *, is_incoming: bool) -> Side:
+    """Return the side of one of the orders of a trade."""
+    if isinstance(trade, PairedTrade):
+        return Side.BUY if trade.buyer else Side.SELL
+    return trade.incoming_side if is_incoming else Side(1 - trade.incoming_side)
 
 
 def is_trade_of(trade: Trade, *, is_incoming: bool) -> bool:

@@ -94,6 +94,8 @@ class Replica:
         if start is not None:
             seq = start[0].seq
             self.at = Applied(seq, start[0].chain_hash, start[0].event_hash)
+            if seq > store.applied.seq:  # the commands between them were dropped
+                store.skip_to(seq)
             if seq == store.applied.seq:
                 self._check_same_log(seq - 1)
 

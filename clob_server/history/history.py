@@ -17,10 +17,10 @@ import apsw
 import msgspec
 
 from clob_server.api.problems import ApiError
-from clob_server.api.schemas import OrderBody, TradeSummary
-from clob_server.core.ids import Ids, order_hash_in
+from clob_server.api.schemas import MakerFill, OrderBody, TradeSummary
+from clob_server.core.ids import Cursor, Ids, order_hash_in
 from clob_server.core.sequencer import Committed, LogThread, Sequencer, trades_in
-from clob_server.core.serialize import summaries
+from clob_server.core.serialize import maker_fill, summaries, trade_body
 from clob_server.core.settlement_status import (
     NONE,
     PENDING,
@@ -36,9 +36,11 @@ from clob_server.history.of_maker import (
     FillRange,
     FillRow,
     FinishedRange,
+    MissedRange,
     read_fills,
     read_fills_of,
     read_finished,
+    read_missed,
 )
 from clob_server.history.positions import TokenPosition, read_positions
 from clob_server.history.store import (
@@ -408,6 +410,52 @@ class History:
             ApiError: RECOVERING, history is too far behind.
         """
         return await self._read_to_now(lambda reader: read_fills(reader.db, wanted))
+
+    async def missed(
+        self, maker: str, market: str | None, after: Cursor, until: Cursor, limit: int
+    ) -> tuple[list[MakerFill], list[tuple[int, OrderBody]]] | None:
+        """Return the fills and the finished orders of a maker between two positions, oldest first.
+
+        Args:
+            maker: the maker.
+            market: only this market; None for all.
+            after: exclusive begin; finished orders of its command are included.
+            until: end, a position that the engine has reached.
+            limit: maximum number of fills, and of finished orders.
+
+        Returns:
+            The fills, and time and body of each finished order. None if some were deleted, or there
+            are more than ``limit``.
+
+        Raises:
+            ApiError: RECOVERING, history is too far behind.
+        """
+        seq = until.command_seq
+        if not seq:  # the file may not exist
+            return [], []
+        wanted = MissedRange(maker, market, after, until, limit)
+        await self.wait_for(seq)
+        found = await self._read(lambda reader: read_missed(reader.db, wanted), seq)
+        if found is None:
+            return None
+        finished = [(now_ms, _ORDER.decode(body)) for now_ms, body in found.finished]
+        return await self.fill_bodies(found.fills), finished
+
+    async def fill_bodies(self, rows: Sequence[FillRow]) -> list[MakerFill]:
+        """Return the bodies of fills.
+
+        Raises:
+            ApiError: RECOVERING, history is too far behind.
+        """
+        statuses = await self.statuses_of([each.trade for each in rows])
+        bodies = []
+        for row in rows:
+            event, now_ms, number = row.trade
+            body = trade_body(event, self._ids.trade(now_ms, number), now_ms, statuses[number])
+            bodies.append(
+                maker_fill(event, body, row.cursor, row.side, is_incoming=row.is_incoming)
+            )
+        return bodies
 
     async def fills_of(self, order_id: str, limit: int) -> list[FillRow]:
         """Return the fills of an order, oldest first.

@@ -1,8 +1,7 @@
 """Queries of history by maker: fills, and finished orders.
 
-A fill is a trade from the view of one of its makers: a trade between two orders of one maker is two
-fills. Its place is twice the number of the trade, plus one for the incoming order, so that places
-rise with time over all markets and stay the same when history is rebuilt.
+A fill is a trade from the view of one of its makers. Its place stays the same when history is
+rebuilt.
 """
 
 from collections.abc import Iterator, Sequence
@@ -11,6 +10,7 @@ from typing import Any, Final, NamedTuple
 import apsw
 
 from clob import OrderStatus, PairedTrade, Side
+from clob_server.core.ids import Cursor, fill_place
 from clob_server.history.store import EXPIRED, Row, TradeRow, trade_from_row
 
 FINISHED: Final = (OrderStatus.FILLED.value, OrderStatus.CANCELLED.value, EXPIRED)
@@ -29,6 +29,10 @@ _FINISHED: Final = (
     "SELECT rowid, body FROM orders INDEXED BY orders_{} WHERE maker=? AND status=? AND rowid<?{} "
     "ORDER BY rowid DESC LIMIT ?"
 )
+_NEWEST_FINISHED: Final = (
+    "SELECT rowid, command_seq, finished_ms, market, body FROM orders INDEXED BY orders_maker "
+    "WHERE maker=? AND status=? ORDER BY rowid DESC"
+)
 
 
 class FillRow(NamedTuple):
@@ -45,7 +49,12 @@ class FillRow(NamedTuple):
     @property
     def place(self) -> int:
         """The place among all fills, rising with time."""
-        return 2 * self.trade.number + self.is_incoming
+        return fill_place(self.trade.number, is_incoming=self.is_incoming)
+
+    @property
+    def cursor(self) -> Cursor:
+        """The position of the fill."""
+        return Cursor(self.command_seq, self.place)
 
     @property
     def order_id(self) -> str | int:
@@ -77,6 +86,56 @@ class FinishedRange(NamedTuple):
     limit: int
     filters: tuple[tuple[str, object], ...]
     """Columns with the values that they must have: market, token, side, client_id."""
+
+
+class MissedRange(NamedTuple):
+    """A query of the changes of a maker's orders between two positions."""
+
+    maker: str
+    market: str | None
+    """Only changes in this market; None for all."""
+    after: Cursor
+    until: Cursor
+    limit: int
+    """Maximum number of fills, and of finished orders."""
+
+
+class MissedRows(NamedTuple):
+    """Changes of a maker's orders between two positions, oldest first."""
+
+    fills: list[FillRow]
+    finished: list[tuple[int, bytes]]
+    """Time, Unix milliseconds, and JSON of each finished order. Those of the command at the begin
+    are included, since its changes may be known in part."""
+
+
+def read_missed(db: apsw.Connection, wanted: MissedRange) -> MissedRows | None:
+    """Return the changes of a range; None if some were deleted, or the limit is exceeded."""
+    after, until, limit = wanted.after, wanted.until, wanted.limit
+    following = FillRange(wanted.maker, wanted.market, after.place, limit + 1, newest_first=False)
+    with db:  # all in one read
+        rows: list[Any] = db.execute("SELECT command_seq FROM pruned").fetchall()
+        if after.command_seq <= rows[0][0]:
+            return None
+        fills = [each for each in read_fills(db, following) if each.place <= until.place]
+        finished = finished_between(db, wanted)
+    if max(len(fills), len(finished)) > limit:
+        return None
+    return MissedRows(fills, [(now_ms, body) for _, now_ms, body in sorted(finished)])
+
+
+def finished_between(db: apsw.Connection, wanted: MissedRange) -> list[tuple[int, int, bytes]]:
+    """Return number, time and JSON of finished orders of a range, up to one beyond its limit."""
+    found: list[tuple[int, int, bytes]] = []
+    first, last = wanted.after.command_seq, wanted.until.command_seq
+    for status in FINISHED:
+        rows: Iterator[Any] = db.execute(_NEWEST_FINISHED, (wanted.maker, status))
+        for number, command_seq, now_ms, market, body in rows:
+            if command_seq < first or len(found) > wanted.limit:
+                break
+            if command_seq <= last and wanted.market in (None, market):
+                found.append((number, now_ms, body))
+    return found
 
 
 def read_fills(db: apsw.Connection, wanted: FillRange) -> list[FillRow]:

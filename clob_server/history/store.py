@@ -72,6 +72,8 @@ CREATE INDEX trades_settled ON trades(settled_as) WHERE settled_as>0;
 CREATE TABLE settlements(
     settled_as INTEGER PRIMARY KEY, tx TEXT NOT NULL, reason TEXT NOT NULL,
     command_seq INTEGER NOT NULL, ended_ms INTEGER NOT NULL);
+CREATE TABLE pruned(command_seq INTEGER NOT NULL);
+INSERT INTO pruned VALUES(-1);
 {candles.SCHEMA}
 {positions.SCHEMA}
 PRAGMA user_version={_VERSION};
@@ -90,6 +92,12 @@ _END: Final = (
 _PRUNE_ENDS: Final = (
     f"DELETE FROM settlements WHERE NOT {_IS_TRADE.format('settlements.settled_as')}"
 )
+_PRUNED: Final = (
+    "UPDATE pruned SET command_seq=max(command_seq, "
+    "(SELECT ifnull(max(command_seq), -1) FROM orders WHERE finished_ms<?1), "
+    "(SELECT ifnull(max(command_seq), -1) FROM trades WHERE traded_ms<?1))"
+)
+"""Keeps the last command of which a row was deleted, so that readers know what they miss."""
 _APPLIED: Final = "UPDATE applied SET seq=?, chain_hash=?, event_hash=?"
 
 DAMAGE: Final = (apsw.CorruptError, apsw.NotADBError)
@@ -213,10 +221,15 @@ class HistoryStore:
             self._prune(now_ms)
         self.applied = applied
 
+    def skip_to(self, seq: int) -> None:
+        """Note that the rows of commands up to ``seq`` may be missing."""
+        self._db.execute("UPDATE pruned SET command_seq=max(command_seq, ?)", (seq,))
+
     def _prune(self, now_ms: int) -> None:
         """Delete old rows by whole days, so that a rebuild leaves the same rows."""
         before_ms = (now_ms // DAY_MS - self._days) * DAY_MS
         if self._days and before_ms != self._pruned_ms:  # time may have been taken back
+            self._db.execute(_PRUNED, (before_ms,))
             self._db.execute("DELETE FROM orders WHERE finished_ms<?", (before_ms,))
             self._db.execute("DELETE FROM trades WHERE traded_ms<?", (before_ms,))
             self._db.execute(_PRUNE_ENDS)

@@ -5,7 +5,7 @@ Every answer contains all commands that were acknowledged before the request, an
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
@@ -20,7 +20,6 @@ from clob_server.api.schemas import (
     AccountBalance,
     AccountBody,
     ChainBalance,
-    MakerFill,
     MakerPosition,
     OrderBody,
     OrderWithFills,
@@ -29,11 +28,9 @@ from clob_server.core.serialize import (
     assets_of,
     average,
     balance_fields,
-    fill_fields,
     order_body,
-    trade_body,
 )
-from clob_server.history.of_maker import FINISHED, PLACE_MAX, FillRange, FillRow, FinishedRange
+from clob_server.history.of_maker import FINISHED, PLACE_MAX, FillRange, FinishedRange
 from clob_server.history.positions import TokenPosition
 from clob_server.http.pagination import CURSOR_MAX, next_page, read_number
 from clob_server.http.routes.markets import read_switch, token_of
@@ -116,7 +113,7 @@ async def get_order(call: Request) -> Reply:
     if not read_switch(call, "fills"):
         return reply(order)
     rows = await server.history.fills_of(order.id, LIMIT_MAX)
-    fills = await fill_bodies(server, rows)
+    fills = await server.history.fill_bodies(rows)
     return reply(OrderWithFills(**msgspec.structs.asdict(order), fills=fills))
 
 
@@ -198,31 +195,12 @@ async def list_fills(call: Request) -> Reply:
     after = read_place(name, query.get(name, ""), PLACE_MAX if newest else 0)
     applied = await applied_seq(call)
     rows = await server.history.fills(FillRange(maker, market, after, limit + 1, newest))
-    bodies = await fill_bodies(server, rows[:limit])
+    bodies = await server.history.fill_bodies(rows[:limit])
     headers: Headers = ()
     if len(rows) > limit:
         filters = {"maker": maker, "marketId": market, "order": order, "limit": limit}
         headers = next_page("/api/fills", filters, bodies[-1].cursor)
     return reply(bodies, headers=(*headers, *applied))
-
-
-async def fill_bodies(server: Server, rows: Sequence[FillRow]) -> list[MakerFill]:
-    """Return the JSON of fills."""
-    statuses = await server.history.statuses_of([each.trade for each in rows])
-    return [fill_body(server, each, statuses[each.trade.number]) for each in rows]
-
-
-def fill_body(server: Server, fill: FillRow, status: Any) -> MakerFill:
-    """Return the JSON of a fill."""
-    event, now_ms, number = fill.trade
-    trade = trade_body(event, server.ids.trade(now_ms, number), now_ms, status)
-    return MakerFill(
-        **msgspec.structs.asdict(trade),
-        **fill_fields(event, is_incoming=fill.is_incoming),
-        maker=event.seller if fill.side else event.buyer,
-        fee=str(event.seller_fee if fill.side else event.buyer_fee),
-        cursor=f"{fill.command_seq}-{fill.place}",
-    )
 
 
 # ----- accounts ------------------------------------------------------------------------------

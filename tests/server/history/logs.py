@@ -85,6 +85,6 @@ def dump(folder):
             table: db.execute(f"SELECT * FROM {table}").fetchall()
             for table in (
                 *("applied", "orders", "trades", "settlements"),
-                *("candles", "positions", "position_steps"),
+                *("candles", "positions", "position_steps", "pruned"),
             )
         }

@@ -153,6 +153,7 @@ def test_history_starts_at_the_snapshot_if_the_beginning_was_dropped(log_and_row
     assert rest["applied"] == whole["applied"]
     assert rest["orders"] == [row for row in whole["orders"] if row[8] > kept]
     assert rest["orders"]
+    assert rest["pruned"] == [(kept,)]
     for name in snapshot_names(Folder(folder)):
         (folder / name).unlink()
     (folder / FILE).unlink()
@@ -189,6 +190,7 @@ def test_old_rows_are_pruned_by_whole_days_also_in_a_rebuild(tmp_path):
                     rows[name] = []
     assert dump(tmp_path / "late") == dump(tmp_path / "early")
     assert [row[0] for row in dump(tmp_path / "late")["orders"]] == ["o7", "o8", "o9"]
+    assert dump(tmp_path / "late")["pruned"] == [(7,)]
 
 
 # ----- the pipe --------------------------------------------------------------------------------
