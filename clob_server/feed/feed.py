@@ -104,6 +104,7 @@ class Feed:
         Args:
             state: the server's state.
             ids: the ids of trades.
+            switches: the switches that cancel orders.
             records: all resting orders; None reads them from the state.
             seq: number of the last applied command.
             past: history; without it no client can resume the ``user`` channel.

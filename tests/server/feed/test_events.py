@@ -217,7 +217,7 @@ def test_invalid_message_closes_a_plain_client_with_1008(connection):
 
 
 def test_oversized_message_closes_with_1009(connection):
-    connection.send(type="ping", id="x" * 20_000)
+    connection.send(type="ping", id="x" * 80_000)
     with pytest.raises(ConnectionClosed) as closed:
         connection.receive()
     assert closed.value.rcvd.code == 1009
