@@ -90,6 +90,10 @@ class _Kept(msgspec.Struct, frozen=True, array_like=True):
     traded: list[bytes]
 
 
+class OtherVersionError(InvalidSnapshotError):
+    """Another version of the server wrote the snapshot."""
+
+
 class ServerState:
     """The state of a server, changed by commands alone."""
 
@@ -371,12 +375,13 @@ class ServerState:
         """Return the state of a snapshot; it continues as if it had never stopped.
 
         Raises:
-            InvalidSnapshotError: the bytes are not from :meth:`snapshot`, or of another version.
+            InvalidSnapshotError: the bytes are not from :meth:`snapshot`; an
+                :class:`OtherVersionError` if another version wrote them.
         """
         try:
             (version, *_) = msgspec.msgpack.decode(snapshot)
             if version != _VERSION:
-                raise InvalidSnapshotError(
+                raise OtherVersionError(
                     f"the server's snapshot has version {version!r:.20}; this version reads "
                     f"{_VERSION}"
                 )

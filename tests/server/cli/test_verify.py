@@ -9,7 +9,7 @@ from clob.journal import ZERO_HASH, event_hash
 from clob_server.cli.verify import audit
 from clob_server.core.commands import ENGINE, Budgets, DeactivateKey, SetBudgets, encode
 from clob_server.core.recovery import take_snapshot
-from clob_server.core.state import ServerState, outcome_of
+from clob_server.core.state import OtherVersionError, ServerState, outcome_of
 from clob_server.log import LogDamagedError, MemoryLog
 from tests.matchers import buy, market, sell
 from tests.server.engines import signed
@@ -84,6 +84,20 @@ def test_snapshot_with_another_state_is_reported(log, covered):
         audit(log)
     log.put_snapshot(changed(taken, state=b"none"))
     with pytest.raises(InvalidSnapshotError):
+        audit(log)
+
+
+def test_snapshot_of_another_version_is_not_compared(log):
+    exchange = ServerState()
+    hashed = log_commands(log, exchange, ZERO_HASH, COMMANDS[:3])
+    taken = take_snapshot(log, exchange, hashed)
+    (version, *rest) = msgspec.msgpack.decode(taken.state)
+    older = msgspec.msgpack.encode([version - 2, *rest[:-1]])
+    log.put_snapshot(changed(taken, state=older))
+    log_commands(log, exchange, hashed, COMMANDS[3:])
+    assert audit(log).state_hash == exchange.matcher.state_hash()
+    log.drop(3)
+    with pytest.raises(OtherVersionError, match=f"has version {version - 2}; this version reads"):
         audit(log)
 
 
