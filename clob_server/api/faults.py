@@ -120,6 +120,8 @@ def check_names(
 def _unknown(within: str, name: str, value: object, known: AbstractSet[str], kind: str) -> str:
     """Describe an unknown name."""
     text = f"unknown {kind} {received(within + name[:NAME_MAX])}"
+    if type(value) is dict and not known.isdisjoint(value):
+        return f"{text}; its fields belong to {within.rstrip('.') or 'the body'} itself"
     other = nearest(name, known)
     if other is None:
         return f"{text}; expected {one_of(known) if known else 'none'}"

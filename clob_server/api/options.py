@@ -61,10 +61,20 @@ def read_options(body: Mapping[str, Any]) -> OrderOptions:
     is_int = type(deadline_ms) is int
     if deadline_ms is not None and not (is_int and 0 <= deadline_ms <= TIME_MAX):
         raise wrong("deadlineMs", "must be Unix milliseconds, an integer", deadline_ms)
-    if deadline_ms is not None and _SECONDS_MIN <= deadline_ms < EXPIRATION_MAX_S:
-        hint = f"{deadline_ms}, which is seconds; in milliseconds it is {deadline_ms}000"
-        raise fault("deadlineMs", f"deadlineMs must be Unix milliseconds; got {hint}")
+    if deadline_ms is not None:
+        check_milliseconds("deadlineMs", deadline_ms)
     return OrderOptions(market, tif, bool(post_only), policy, client_id, deadline_ms)
+
+
+def check_milliseconds(path: str, time_ms: int) -> None:
+    """Reject a time in seconds where milliseconds are expected.
+
+    Raises:
+        ApiError: INVALID_FIELD, with the milliseconds.
+    """
+    if _SECONDS_MIN <= time_ms < EXPIRATION_MAX_S:
+        hint = f"{time_ms}, which is seconds; in milliseconds it is {time_ms}000"
+        raise fault(path, f"{path} must be Unix milliseconds; got {hint}")
 
 
 def check_expiration(expiration_s: int) -> None:

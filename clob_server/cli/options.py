@@ -91,7 +91,9 @@ def metavar_of(name: str, default: object) -> str:
         return _SHAPES[name]
     if name in _WORDS:
         return "|".join(_WORDS[name])
-    return {int: "N", float: "SECONDS", tuple: "A,B,.."}.get(type(default), "TEXT")
+    if name.endswith("_s"):
+        return "SECONDS"
+    return {int: "N", float: "NUMBER", tuple: "A,B,.."}.get(type(default), "TEXT")
 
 
 def text_of(value: object) -> str:

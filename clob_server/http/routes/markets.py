@@ -8,6 +8,7 @@ from clob import Market
 from clob.errors import TokenNotInMarketError
 from clob.units import PRICE_MAX
 from clob_server.api.faults import fault, one_of, wrong
+from clob_server.api.options import check_milliseconds
 from clob_server.api.problems import Headers
 from clob_server.api.request import JSON, Reply, reply
 from clob_server.api.schemas import CandleBody, CandlesBody, MarketBody, TradesBody
@@ -212,6 +213,8 @@ async def candles(call: Request) -> Reply:
     limit = read_number(query, "limit", CANDLES, 1, CANDLES_MAX)
     to_ms = read_number(query, "to", CURSOR_MAX, 0, CURSOR_MAX)
     from_ms = read_number(query, "from", 0, 0, CURSOR_MAX)
+    check_milliseconds("from", from_ms)
+    check_milliseconds("to", to_ms)
     begin_ms = read_number(query, "cursor", from_ms, 0, CURSOR_MAX)
     newest = "from" not in query and "cursor" not in query
     wanted = CandleRange(

@@ -40,6 +40,16 @@ def test_deadline_in_seconds_is_rejected_with_its_milliseconds(http, market, ali
     assert f"in milliseconds it is {FAR}000" in rejection["detail"]
 
 
+@pytest.mark.parametrize("name", ["from", "to"])
+def test_candles_from_a_time_in_seconds_are_rejected_with_its_milliseconds(
+    http, api, market, alice, name
+):
+    api.place(alice.signed(market))
+    answer = http.get(f"/api/markets/{market.id}/candles", params={name: FAR})
+    rejection = problem(answer, "INVALID_FIELD", name)
+    assert f"in milliseconds it is {FAR}000" in rejection["detail"]
+
+
 SIZES = {
     "1": f"1 tokens are {ONE}",
     "100": f"100 tokens are {100 * ONE}",

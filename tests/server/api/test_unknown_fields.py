@@ -57,6 +57,14 @@ def test_unknown_field_of_an_order_is_rejected_with_the_nearest(http, market, al
     problem(http.get(f"/api/markets/{market.id}"), "UNKNOWN_MARKET")
 
 
+def test_order_in_a_field_of_its_own_is_told_where_its_fields_belong(http, market, alice):
+    for path, body in bodies(alice, market).items():
+        wrapped = {"order": body, "owner": "key", "orderType": "GTC"}
+        rejection = problem(http.post(path, json=wrapped), "INVALID_FIELD")
+        words = 'unknown field "order"; its fields belong to the body itself'
+        assert rejection["detail"] == words
+
+
 def test_every_unknown_field_is_listed_up_to_ten(http, market, alice):
     body = alice.gasless(market) | {f"x{number}": 0 for number in range(3_000)}
     rejection = problem(http.post("/api/orders/gasless", json=body), "INVALID_FIELD")

@@ -156,6 +156,8 @@ def test_every_setting_is_an_option_with_its_default(capsys):
     output = capsys.readouterr().out
     for name in Settings.__struct_fields__:
         assert f"  {option_of(name)} " in output, name
+    assert "--chain-fee-max-gwei NUMBER" in output
+    assert "--chain-wait-s SECONDS" in output
 
 
 def test_production_reads_its_domain_from_the_environment(tmp_path):
