@@ -13,7 +13,7 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from clob_server.api.problems import ApiError
-from clob_server.settings import ANY, Settings
+from clob_server.settings import ANY, Settings, SettingsError
 
 LOOPBACK: Final = ("localhost", "127.0.0.1", "[::1]")
 """Names that are allowed on every server, with any port."""
@@ -23,6 +23,7 @@ KNOWN_MAX: Final = 1_024
 """Maximum number of accepted ``Host`` values in the cache."""
 
 _HOST: Final = re.compile(rb"(\[[0-9a-f:.]+\]|[^\s:/?#@\[\]]+)(?::[0-9]{1,5})?")
+_ORIGIN: Final = re.compile(rb"[a-z][a-z0-9+.-]*://" + _HOST.pattern + rb"/?")
 
 
 class Sites:
@@ -110,6 +111,22 @@ def sites_of(settings: Settings) -> Sites:
         hosts.append(f"[{public.hostname}]" if ":" in public.hostname else public.hostname)
         origins.append(f"{public.scheme}://{public.netloc}")
     return Sites(hosts, origins)
+
+
+def check_sites(settings: Settings) -> None:
+    """Reject names and origins that no request can have.
+
+    Raises:
+        SettingsError: one of them is in another form.
+    """
+    for host in settings.allowed_hosts:
+        if not _HOST.fullmatch(host.lower().encode()):
+            rule = "names as in Host, such as exchange.example or [::1]:8000"
+            raise SettingsError(f"--allowed-hosts must be {rule}; got {host!r}")
+    for origin in settings.cors_origins:
+        if origin != ANY and not _ORIGIN.fullmatch(origin.lower().encode()):
+            rule = "a scheme and a host, such as https://exchange.example"
+            raise SettingsError(f"--cors-origins must be {rule}; got {origin!r}")
 
 
 def unreachable(settings: Settings) -> str:

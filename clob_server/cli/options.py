@@ -13,6 +13,7 @@ from typing import Any, Final, get_type_hints
 
 from clob.signing import InvalidDomainError
 from clob_server.api.docstrings import field_texts
+from clob_server.auth.sites import check_sites
 from clob_server.auth.tokens import public_key
 from clob_server.chain.config import check_chain
 from clob_server.core.registry import DAY_UNITS
@@ -218,6 +219,7 @@ def check(settings: Settings, given: Mapping[str, Any]) -> None:
     if settings.jwt_public_key_file:
         public_key(settings.jwt_public_key_file)
     check_proxies(settings.trusted_proxies)
+    check_sites(settings)
     check_chain(settings)
     if settings.is_test:
         return

@@ -72,7 +72,7 @@ def fetch(url: str, token: str, method: str, path: str, body: object = None) -> 
 
 def no_response(url: str, error: Exception) -> RemoteError:
     """Return the error of a server without a valid response."""
-    return RemoteError(f"no valid response from {url}: {error!r}")
+    return RemoteError(f"no valid response from {url}: {error}")
 
 
 def add_command(folder: Path, make: Callable[[int, ServerState], ServerCommand]) -> None:

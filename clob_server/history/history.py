@@ -614,7 +614,7 @@ class History:
                 _LOG.warning("history cannot be read", extra={"reason": repr(error)})
             if isinstance(error, DAMAGE) and self._supervisor is not None:
                 self._supervisor.rebuild()
-            raise behind(f"it cannot be read ({type(error).__name__})") from error
+            raise behind(f"it cannot be read: {error}") from error
         return result
 
     def _close_reader(self) -> None:

@@ -6,6 +6,7 @@ Node URLs often contain API keys, so messages name only the host.
 """
 
 import asyncio
+import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -230,7 +231,7 @@ class HttpxTransport:
         except httpx.TimeoutException as error:
             raise TimeoutError from error
         except httpx.HTTPError as error:
-            raise ConnectionError(type(error).__name__) from error
+            raise ConnectionError(str(error)) from error
 
     async def _exchange(self, content: bytes) -> tuple[int, bytes]:
         """Send a request, and read the response as far as it may reach."""
@@ -317,7 +318,7 @@ class Rpc:
         except TimeoutError as error:
             raise NodeUnreachableError(f"{node} did not respond in time") from error
         except OSError as error:
-            raise NodeUnreachableError(f"{node} is unreachable: {type(error).__name__}") from error
+            raise NodeUnreachableError(f"{node} is unreachable: {words_of(error)}") from error
         if status >= BROKEN or status == BUSY:
             raise NodeUnreachableError(f"{node} responded with HTTP status {status}")
         try:
@@ -366,6 +367,11 @@ def result(reply: Reply) -> Any:
     return reply
 
 
+def words_of(error: OSError) -> str:
+    """Return the reason of a failed connection, without names of Python."""
+    return os.strerror(error.errno) if error.errno else str(error) or "the connection was closed"
+
+
 @contextmanager
 def parsing() -> Iterator[None]:
     """Convert errors from reading a malformed response.
@@ -376,7 +382,9 @@ def parsing() -> Iterator[None]:
     try:
         yield
     except MALFORMED as error:
-        text = f"malformed response of the node: {error!r:.{SHOWN}}"
+        is_missing = isinstance(error, KeyError)
+        problem = f"{error.args[0]} is missing" if is_missing else "a member has another type"
+        text = f"malformed response of the node: {problem:.{SHOWN}}"
         raise NodeInvalidResponseError(text) from error
 
 

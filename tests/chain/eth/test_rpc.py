@@ -198,9 +198,8 @@ def test_closed_port_is_unreachable(is_near):
 
         async def ask():
             rpc = Rpc(f"http://127.0.0.1:{port}", is_near=is_near)
-            with contextlib.suppress(NodeUnreachableError):
+            with pytest.raises(NodeUnreachableError, match=r"is unreachable: [A-Z][a-z]+ [a-z ]+"):
                 await rpc.ask("a")
-                raise AssertionError("it answered")
             await rpc.close()
 
         asyncio.run(ask())
@@ -253,7 +252,8 @@ def test_invalid_hex_is_rejected(read, value):
 
 @pytest.mark.parametrize("work", [lambda: {}["a"], lambda: [][0], lambda: None.a, lambda: int("x")])
 def test_incomplete_response_is_invalid(work):
-    with pytest.raises(NodeInvalidResponseError), parsing():
+    words = "node: (a is missing|a member has another type)$"
+    with pytest.raises(NodeInvalidResponseError, match=words), parsing():
         work()
 
 
