@@ -187,6 +187,7 @@ MISTAKES = {
     "Names of fields": [
         ("Snake case", *field("time_in_force", "IOC")),
         ("Order type of another exchange", *field("orderType", "FOK")),
+        ("Order in a field of its own", *field("order", {"price": 50})),
         ("Market order", *field("type", "MARKET")),
         ("Other name of the size", *field("amount", "5")),
         ("Other name of the market", *field("market", "rain")),
