@@ -149,8 +149,7 @@ class SqliteLog(Log):
         self._find_tail(accept_tail)
         # From here on the database is written; close() must checkpoint again, see _commit.
         self._db.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 0)
-        if version < _VERSION:
-            self._row(f"PRAGMA user_version={_VERSION}")
+        self._is_older = 0 < version < _VERSION
         self._row("COMMIT")
         self._checkpoint("TRUNCATE")
         self._files.replace(files.TIP, files.encode_tip(self.tail))
@@ -203,6 +202,7 @@ class SqliteLog(Log):
     def _store(self, frame: bytes, first: int, tail: Tail) -> None:
         """Write a frame in one transaction with a sync, then the tip."""
         with self._commit(f"commands {first} to {tail.seq}"):
+            self._raise_format()
             self._db.execute(_INSERT, (first, frame))
             self._files.overwrite(files.TIP, files.encode_tip(tail))
             if self._paths and self._stored() != self._identities:
@@ -232,10 +232,20 @@ class SqliteLog(Log):
         last = checked[-1]
         tail = Tail(last.first_seq + last.count - 1, last.chain_hash)
         with self._commit(f"commands {self.tail.seq + 1} to {tail.seq}"):
+            self._raise_format()
             with self._db:
                 self._db.executemany(_INSERT, rows)
             self._files.overwrite(files.TIP, files.encode_tip(tail))
         self.tail = tail
+
+    def _raise_format(self) -> None:
+        """Mark a log of an older format before its first new frame.
+
+        A log that was only read, as by ``clob-server verify``, stays usable for the older version.
+        """
+        if self._is_older:
+            self._row(f"PRAGMA user_version={_VERSION}")
+            self._is_older = False
 
     def _stored(self) -> list[int]:
         """Return the inodes of the open files as their names lead to them; 0 for no file."""

@@ -171,6 +171,10 @@ def test_log_of_another_format_is_rejected_and_unchanged(folder, version, error,
     log = SqliteLog(folder)
     assert seqs(log) == [(1, 1)]
     log.close()
+    assert version_of(folder) == 2, "a log that was only read stays as it was"
+    log = SqliteLog(folder)
+    log.append([b"\1"], log.tail.seq)
+    log.close()
     assert version_of(folder) == 3, "older servers must reject commands that they do not know"
 
 
