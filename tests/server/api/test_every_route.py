@@ -32,6 +32,8 @@ def test_every_route_rejects_with_the_same_shape(http, route):
             problem(answer, "UNSUPPORTED_MEDIA_TYPE")
     elif "{operationId}" in path:
         problem(http.request(route.method, path), "CHAIN_NOT_CONFIGURED")
+    elif "{maker}" in path:
+        problem(http.request(route.method, path), "INVALID_ADDRESS", "maker")
     elif "{" in path or "unknown" in path:
         problem(http.request(route.method, path), "UNKNOWN_ORDER")
     else:

@@ -186,8 +186,10 @@ MESSAGES = {
     '{"type": "subscribe", "marketId": "m"}': (
         "channel is missing; it must be one of orderbook, settlement, user"
     ),
-    '{"type": "sub"}': 'type must be one of subscribe, unsubscribe, ping; got "sub"',
-    '{"channel": "orderbook"}': "type is missing; it must be one of subscribe, unsubscribe, ping",
+    '{"type": "sub"}': 'type must be one of subscribe, unsubscribe, ping, request; got "sub"',
+    '{"channel": "orderbook"}': (
+        "type is missing; it must be one of subscribe, unsubscribe, ping, request"
+    ),
     '{"type": "subscribe", "channel": "orderbook", "marketId": "m", "maker": "0x"}': (
         "maker is for the channels user and settlement, not for orderbook"
     ),
