@@ -12,11 +12,14 @@ from typing import Final
 
 from clob import (
     Batch,
+    Mode,
     OrderRecord,
     OrderRemoved,
     RejectedError,
     RemovalReason,
+    RemoveMarket,
     ResetClock,
+    SetMode,
     SpentHash,
     Submit,
 )
@@ -54,6 +57,7 @@ class Findings:
         """Orders that those commands cancelled, as expired or with their market."""
         self._hashes: dict[bytes, SpentHash] = {}
         self._resting: dict[str | int, OrderRecord] = {}
+        self._modes: dict[str, Mode] = {}
 
     def apply(self, command: AnyCommand) -> None:
         """Apply a command, and note its effects if its time is later."""
@@ -64,6 +68,8 @@ class Findings:
         if not self.num_commands:
             self._resting = {each.order.id: each for each in matcher.open_orders()}
             self._hashes = {each.order_hash: each for each in matcher.spent_hashes()}
+            markets, opened = self.state.markets, self.state.registry.opened
+            self._modes = {name: markets[name].mode for name in opened if name in markets}
         self.num_commands += 1
         outcome = outcome_of(self.state, command)
         if isinstance(outcome, RejectedError):
@@ -83,6 +89,22 @@ class Findings:
             and each.nonce >= matcher.nonce(each.maker)
             and not matcher.is_used(each.order_hash)
         ]
+
+    def unfinished(self) -> list[SetMode | RemoveMarket]:
+        """Return the commands about markets whose removal as unused had begun.
+
+        A halted one opens again; a resolved one, which cannot, is removed.
+        """
+        state, now_ms = self.state, self.now_ms
+        commands: list[SetMode | RemoveMarket] = []
+        for name, mode in self._modes.items():
+            if name in state.registry.opened and name not in state.traded:
+                now = state.markets[name].mode
+                if now is Mode.RESOLVED:
+                    commands.append(RemoveMarket(market=name, now_ms=now_ms))
+                elif now is Mode.HALTED and mode is not Mode.HALTED:
+                    commands.append(SetMode(market=name, mode=mode, now_ms=now_ms))
+        return commands
 
     def _note_hashes(self, command: AnyCommand, outcome: Outcome) -> None:
         """Note the hashes of the signed orders that a command placed."""
@@ -148,13 +170,17 @@ def repair_clock(log: SqliteLog, arguments: argparse.Namespace) -> int:
     for line in lines_of(found):
         write(line)
     write(f"{len(spent):,} executed signed orders were dropped and stay executed\n")
+    unfinished = found.unfinished()
+    for each in unfinished:
+        done = "removed" if type(each) is RemoveMarket else "opened again"
+        write(f"market {each.market}, whose removal as unused had begun, is {done}\n")
     if not arguments.yes:
         write("nothing was written; repeat with --yes if the clock is right\n")
         return DONE
-    resets = resets_of(spent, now_ms)
-    for each in resets:
-        state.apply(each)
-    log.append([encode(each) for each in resets], log.tail.seq, event_hash=hashed)
+    commands: list[AnyCommand] = [*resets_of(spent, now_ms), *unfinished]
+    for command in commands:
+        state.apply(command)
+    log.append([encode(each) for each in commands], log.tail.seq, event_hash=hashed)
     (Path(arguments.folder) / CLOCK_FILE).unlink(missing_ok=True)
     write(f"the time of the log is {text_of(state.now_ms)} from command {log.tail.seq} on\n")
     return DONE

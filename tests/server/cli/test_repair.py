@@ -11,8 +11,11 @@ from clob import (
     Cancel,
     Expire,
     Limits,
+    Market,
+    Mode,
     ResetClock,
     SetLimits,
+    SetMode,
     Submit,
     TimeInForce,
 )
@@ -21,7 +24,7 @@ from clob.journal import verify
 from clob_server.cli import main
 from clob_server.cli.verify import audit
 from clob_server.core.clock import CLOCK_FILE, wall_clock_ms
-from clob_server.core.commands import Grant, OrderCharge, encode
+from clob_server.core.commands import Grant, OrderCharge, RecordOpener, encode
 from clob_server.core.recovery import commands_of, recover, take_snapshot
 from clob_server.core.state import ServerState, outcome_of
 from clob_server.log import SqliteLog
@@ -150,6 +153,29 @@ def test_log_of_a_clock_ahead_works_again(tmp_path, capsys, now_ms, ahead_ms, sn
 
     assert main(["export", str(tmp_path / "journal"), str(tmp_path)]) == 0
     assert verify((tmp_path / "journal").read_bytes()).commands
+
+
+def test_removal_of_an_unused_market_that_had_begun_is_ended(tmp_path, capsys, now_ms):
+    """A clock ahead makes markets unused; the server stops before they are removed."""
+    then, bad_ms = now_ms - HOUR_MS, now_ms + YEARS_MS
+    names = ("begun", "halted", "kept", "resolved")
+    with closing(SqliteLog(tmp_path)) as log:
+        for name in names:
+            added = Market(id=name, yes=f"{name}-yes", no=f"{name}-no")
+            opener = RecordOpener(market=name, payer=b"p", now_ms=then)
+            append(log, opener, AddMarket(market=added, now_ms=then))
+        append(log, SetMode(market="halted", mode=Mode.HALTED, now_ms=then))
+        append(log, SetMode(market="begun", mode=Mode.HALTED, now_ms=bad_ms))
+        append(log, SetMode(market="resolved", mode=Mode.RESOLVED, now_ms=bad_ms))
+    for options in ((), ("--yes",)):
+        code, text = run(capsys, tmp_path, *options)
+        assert (code, text.count("whose removal")) == (0, 2)
+        assert "market begun, whose removal as unused had begun, is opened again" in text
+        assert "market resolved, whose removal as unused had begun, is removed" in text
+    with closing(SqliteLog(tmp_path)) as log:
+        state, _, _ = recover(log)
+        modes = {name: each.mode for name, each in state.markets.items()}
+        assert modes == {"begun": Mode.OPEN, "halted": Mode.HALTED, "kept": Mode.OPEN}
 
 
 def test_log_that_is_not_ahead_is_left_alone(tmp_path, capsys, now_ms):
