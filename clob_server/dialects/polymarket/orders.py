@@ -2,13 +2,25 @@
 
 import asyncio
 from collections.abc import Iterable, Sequence
+from collections.abc import Set as AbstractSet
 from functools import partial
 from typing import Any, Final
 
 import msgspec
 from msgspec.structs import replace
 
-from clob import Batch, Cancel, ClobError, OrderRecord, Rejected, RejectedError, Side, TimeInForce
+from clob import (
+    Batch,
+    Cancel,
+    CancelSome,
+    ClobError,
+    OrderRecord,
+    OrderRemoved,
+    Rejected,
+    RejectedError,
+    Side,
+    TimeInForce,
+)
 from clob.signing import ORDER, InvalidFieldError, SignedOrder, order_hash, to_order, verify
 from clob.signing.profiles import Profile
 from clob_server.api.faults import check_names, fault, wrong
@@ -16,7 +28,7 @@ from clob_server.api.options import OrderOptions, check_expiration
 from clob_server.api.problems import ApiError, text_of
 from clob_server.api.request import Reply, kind_of, reply
 from clob_server.api.schemas import CreatedBody
-from clob_server.core.sequencer import QueuedCommand
+from clob_server.core.sequencer import Committed, QueuedCommand
 from clob_server.dialects.polymarket.context import Polymarket
 from clob_server.dialects.polymarket.credentials import Credentials
 from clob_server.dialects.polymarket.login import authenticated
@@ -211,9 +223,7 @@ async def cancel_orders(polymarket: Polymarket, call: Request) -> Reply:
 
 async def cancel_all(polymarket: Polymarket, call: Request) -> Reply:
     """Cancel all orders of a wallet."""
-    credentials = authenticated(polymarket, call)
-    found = resting(polymarket, credentials)
-    return await cancel(polymarket, call, credentials, map(id_of, found))
+    return await cancel_resting(polymarket, call, authenticated(polymarket, call))
 
 
 async def cancel_market_orders(polymarket: Polymarket, call: Request) -> Reply:
@@ -222,8 +232,72 @@ async def cancel_market_orders(polymarket: Polymarket, call: Request) -> Reply:
     market, token = body.get("market") or None, body.get("asset_id") or None
     if market is None and token is None:
         raise wrong("market", "or asset_id must name the orders to cancel", market)
-    found = resting(polymarket, credentials, market, token)
-    return await cancel(polymarket, call, credentials, map(id_of, found))
+    return await cancel_resting(polymarket, call, credentials, market, token)
+
+
+async def cancel_resting(
+    polymarket: Polymarket,
+    call: Request,
+    credentials: Credentials,
+    market: object = None,
+    token: object = None,
+) -> Reply:
+    """Cancel resting orders of a wallet as :func:`resting` chooses them, in a command per maker.
+
+    A command for all markets would cancel the orders in hidden markets, too: if there are any, each
+    order is cancelled by itself.
+
+    Returns:
+        The ids that were cancelled, and the others with the reason.
+    """
+    server, found = polymarket.server, resting(polymarket, credentials, market, token)
+    makers = dict.fromkeys(record.order.maker for record in found)
+    is_filtered = not (market is None and token is None)
+    if not is_filtered and has_hidden_orders(polymarket, makers):
+        return await cancel(polymarket, call, credentials, map(id_of, found))
+    name = found[0].market if found and is_filtered else None
+    text = None if token is None else read_text("asset_id", token)
+    commands = [CancelSome(maker=maker, market=name, token=text) for maker in makers]
+    removed = removed_by(await asyncio.gather(*map(server.sequencer.try_submit, commands)))
+    server.guard.limiter.charge_work(call.usage, len(removed) // CANCELS_PER_REQUEST)
+    ids = {record.order.id: id_of(record) for record in found}
+    canceled = [ref for order_id, ref in ids.items() if order_id in removed]
+    canceled += [ref_of(polymarket, order_id) for order_id in removed if order_id not in ids]
+    left = [record for record in found if record.order.id not in removed]
+    reasons = {id_of(record): why_left(polymarket, record) for record in left}
+    return reply({"canceled": canceled, "not_canceled": reasons})
+
+
+def has_hidden_orders(polymarket: Polymarket, makers: Iterable[str]) -> bool:
+    """Return whether one of some makers has resting orders in markets that are not visible."""
+    state, sees = polymarket.server.state, polymarket.markets.sees
+    hidden = [market for market in state.markets if not sees(market)]
+    return any(state.matcher.open_orders(maker, each) for maker in makers for each in hidden)
+
+
+def removed_by(done: Iterable[Committed]) -> AbstractSet[str | int]:
+    """Return the ids of the orders that commands removed, in the order of their events."""
+    return {
+        event.order_id: None
+        for committed in done
+        if not isinstance(committed.outcome, RejectedError)
+        for event in committed.outcome
+        if type(event) is OrderRemoved
+    }.keys()
+
+
+def ref_of(polymarket: Polymarket, order_id: str | int) -> str:
+    """Return the id of an order that the matcher may have forgotten."""
+    record = polymarket.server.lookup.known(str(order_id))
+    return str(order_id) if record is None else id_of(record)
+
+
+def why_left(polymarket: Polymarket, record: OrderRecord) -> str:
+    """Return why a command that cancels resting orders left one."""
+    now = polymarket.server.lookup.known(str(record.order.id))
+    if now is not None and now.remaining:
+        return f"market {record.market} allows no cancels now"
+    return f"the order is {'finished' if now is None else now.status} already"
 
 
 def id_of(record: OrderRecord) -> str:

@@ -5,15 +5,19 @@ import time
 import httpx
 import pytest
 
+from clob import CancelSome
 from clob.signing import Domain, SignedOrder, order_hash
 from clob_server.dialects.polymarket.wallets import EXCHANGES, wallets_of
+from tests.server.api.test_switches import logged
 from tests.server.dialects.polymarket import (
     CHAIN_ID,
     TOKEN,
+    HiddenMarket,
     Market,
     client_of,
     dialect_server,
     error_of,
+    operator,
 )
 from tests.signings import KEYS
 
@@ -240,6 +244,57 @@ def test_all_orders_of_a_wallet_are_cancelled(alice, bob, market):
     assert alice.get_orders() == []
     assert kept in {each["id"] for each in bob.get_orders()}
     assert alice.cancel_all() == {"canceled": [], "not_canceled": {}}
+
+
+def test_orders_of_all_makers_of_a_wallet_are_cancelled_by_a_command_each(tmp_path):
+    with dialect_server(tmp_path) as live:
+        market, alice, bob = Market(live), client_of(live, KEYS[0]), client_of(live, KEYS[1])
+        owner, _, safe = wallets_of(alice.get_address())
+        clients = [alice, client_of(live, KEYS[0], signature_type=2, funder=safe)]
+        ids = [
+            post(client, market.yes, "BUY", 0.3, size)["orderID"]
+            for size in range(1, 13)
+            for client in clients
+        ]
+        kept = post(bob, market.yes, "BUY", 0.3, 5)["orderID"]
+        assert alice.cancel_market_orders(asset_id=market.no)["canceled"] == []
+        assert alice.cancel_market_orders(asset_id="12")["canceled"] == []
+        assert alice.cancel_all() == {"canceled": ids, "not_canceled": {}}
+        again = [post(alice, token, "BUY", 0.3, 5)["orderID"] for token in (market.yes, market.no)]
+        assert alice.cancel_market_orders(asset_id=market.yes)["canceled"] == again[:1]
+        condition = alice.get_order_book(market.no).market
+        assert alice.cancel_market_orders(market=condition)["canceled"] == again[1:]
+        assert [each["orderHash"] for each in market.orders()] == [kept]
+        assert live.stop() == 0
+    commands = [each for each in logged(tmp_path) if type(each) is CancelSome]
+    assert [(each.maker, each.market, each.token) for each in commands] == [
+        (owner, None, None),
+        (safe, None, None),
+        (owner, market.name, market.yes),
+        (owner, market.name, None),
+    ]
+
+
+def test_orders_of_a_halted_market_are_left_with_the_reason(live):
+    carol, open_market, halted = client_of(live, KEYS[2]), Market(live), Market(live)
+    ids = [post(carol, each.yes, "BUY", 0.3, 5)["orderID"] for each in (halted, open_market)]
+    condition = carol.get_order_book(halted.yes).market
+    path = f"/api/admin/markets/{halted.name}"
+    assert live.http.post(f"{path}/halt", headers=operator(live)).status_code == 200
+    left = {ids[0]: f"market {halted.name} allows no cancels now"}
+    assert carol.cancel_market_orders(condition) == {"canceled": [], "not_canceled": left}
+    assert carol.cancel_all() == {"canceled": ids[1:], "not_canceled": left}
+    assert live.http.post(f"{path}/open", headers=operator(live)).status_code == 200
+    assert carol.cancel_all() == {"canceled": ids[:1], "not_canceled": {}}
+
+
+def test_orders_of_markets_that_the_dialect_does_not_show_are_left(live):
+    carol, hidden, shown = client_of(live, KEYS[2]), HiddenMarket(live), Market(live)
+    left = hidden.place(0, 30, 5, maker=carol.get_address())
+    order_id = post(carol, shown.yes, "BUY", 0.3, 5)["orderID"]
+    assert carol.cancel_all() == {"canceled": [order_id], "not_canceled": {}}
+    assert [each["id"] for each in hidden.orders()] == [left]
+    hidden.cancel(left, carol.get_address())
 
 
 def test_open_orders_are_listed_by_market_token_and_id(alice, market):
