@@ -31,6 +31,7 @@ from clob_server.core.switches import CancelSwitches
 from clob_server.dialects.polymarket import Polymarket
 from clob_server.dialects.polymarket import sockets as polymarket_sockets
 from clob_server.dialects.polymarket.credentials import FILE, CredentialStore
+from clob_server.dialects.polymarket.heartbeats import HeartbeatIds
 from clob_server.dialects.polymarket.markets import MarketIndex
 from clob_server.feed import Feed
 from clob_server.history.history import History
@@ -252,8 +253,10 @@ class Service(Server):
             self,
             MarketIndex(self.state),
             CredentialStore(secret(self.folder, FILE), self.state.registry),
+            HeartbeatIds(self.state.registry),
         )
         self.sequencer.subscribe(self.polymarket.markets.on_batch)
+        self.sequencer.subscribe(self.polymarket.heartbeats.on_batch)
         self.sockets = {**self.sockets, **polymarket_sockets(self.polymarket)}
 
     def _build_settlement(self) -> None:

@@ -61,6 +61,7 @@ PROBLEMS: Final[Mapping[str, ProblemType]] = {
     "INVALID_FIELD": ProblemType(422, "Missing or invalid field"),
     "INVALID_ADDRESS": ProblemType(422, "Invalid address"),
     # The meaning of the fields.
+    "INVALID_HEARTBEAT_ID": ProblemType(400, "Heartbeat id not the expected one"),
     "TAKER_NOT_SUPPORTED": ProblemType(422, "Taker not supported"),
     "INVALID_FEE_RATE": ProblemType(422, "Invalid fee rate"),
     "INVALID_SIDE": ProblemType(422, "Invalid side"),

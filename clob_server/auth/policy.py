@@ -199,7 +199,7 @@ _CANCELS: Final = RouteRule(CREDENTIALS, CREDENTIALS, Budget.CANCELS)
 _ABSENT: Final = (
     *("rfq", "rewards", "builder", "builder_key"),
     *("readonly_key", "readonly_key_list", "readonly_key_check"),
-    *("price_history", "live_activity", "heartbeat"),
+    *("price_history", "live_activity"),
 )
 _VERBS: Final = ("get", "post", "put", "delete")
 POLYMARKET_RULES: Final[Mapping[str, RouteRule]] = {
@@ -219,7 +219,7 @@ POLYMARKET_RULES: Final[Mapping[str, RouteRule]] = {
             _ACCOUNT,
         ),
         ("create_order", _ACCOUNT._replace(creates_order=True)),
-        ("cancel_order cancel_orders cancel_all cancel_market_orders", _CANCELS),
+        ("cancel_order cancel_orders cancel_all cancel_market_orders heartbeat", _CANCELS),
         (" ".join(f"{part}_{verb}" for part in _ABSENT for verb in _VERBS), _OPEN),
     )
     for name in names.split()

@@ -26,7 +26,6 @@ ABSENT = {
     "getReadonlyApiKeys": [],
     "getRewardPercentages": [],
     "getTotalEarningsForUserForDay": ["2026-01-01"],
-    "postHeartbeat": [],
     "validateReadonlyApiKey": ["0x12", "key"],
 }
 """Methods whose routes the dialect lacks, with arguments."""
@@ -191,6 +190,14 @@ def test_several_signed_orders_are_posted_at_once(client, market):
     answers = client("postOrders", [{"order": each, "orderType": "GTC"} for each in signed])
     assert [each["status"] for each in answers] == ["live", "live"]
     assert {each["orderHash"] for each in market.orders()} == {each["orderID"] for each in answers}
+
+
+def test_heartbeats_name_the_id_before(client):
+    first = client("postHeartbeat")["heartbeat_id"]
+    second = client("postHeartbeat", first)["heartbeat_id"]
+    answer = client("postHeartbeat", first)
+    assert (answer["status"], answer["error"]) == (400, "Invalid Heartbeat ID")
+    assert client("postHeartbeat", second)["heartbeat_id"] not in (first, second)
 
 
 def test_neutral_answers(client):

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from clob_server.dialects.polymarket.credentials import CredentialStore
+from clob_server.dialects.polymarket.heartbeats import HeartbeatIds
 from clob_server.dialects.polymarket.markets import MarketIndex
 from clob_server.http.server import Server
 
@@ -14,3 +15,4 @@ class Polymarket:
     server: Server
     markets: MarketIndex
     credentials: CredentialStore
+    heartbeats: HeartbeatIds

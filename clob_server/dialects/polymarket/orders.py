@@ -1,4 +1,4 @@
-"""Places and cancels orders that Polymarket's clients signed."""
+"""Places, keeps and cancels orders that Polymarket's clients signed."""
 
 import asyncio
 from collections.abc import Iterable, Sequence
@@ -31,6 +31,7 @@ from clob_server.api.schemas import CreatedBody
 from clob_server.core.sequencer import Committed, QueuedCommand
 from clob_server.dialects.polymarket.context import Polymarket
 from clob_server.dialects.polymarket.credentials import Credentials
+from clob_server.dialects.polymarket.heartbeats import TIMEOUT_MS
 from clob_server.dialects.polymarket.login import authenticated
 from clob_server.dialects.polymarket.units import WEI, decimal
 from clob_server.dialects.polymarket.wallets import owns, wallets_of
@@ -201,6 +202,21 @@ def rejection(error: ClobError) -> dict[str, Any]:
 def public_id(digest: bytes | None, order_id: str | int) -> str:
     """Return the id of an order: its hash, or else the server's id."""
     return str(order_id) if digest is None else f"0x{digest.hex()}"
+
+
+# ----- keeping -------------------------------------------------------------------------------
+
+
+async def heartbeat(polymarket: Polymarket, call: Request) -> Reply:
+    """Keep the orders of a wallet for 10 seconds; return the id for the next heartbeat."""
+    wallet = authenticated(polymarket, call).address
+    given = call.object({"heartbeat_id"}).get("heartbeat_id")
+    if given is not None and type(given) is not str:
+        raise wrong("heartbeat_id", "must be null or the id of the last answer", given)
+    ids = polymarket.heartbeats
+    ids.check(wallet, given or "")
+    await polymarket.server.switches.heartbeat(wallets_of(wallet), TIMEOUT_MS)
+    return reply({"heartbeat_id": ids.renew(wallet)})
 
 
 # ----- cancelling ----------------------------------------------------------------------------

@@ -21,7 +21,6 @@ ABSENT: Final = {
     "readonly key check": "/auth/validate-readonly-api-key",
     "price history": "/prices-history",
     "live activity": "/live-activity/{path:path}",
-    "heartbeat": "/v1/heartbeats",
 }
 """Parts of Polymarket's interface that the dialect does not have, each with its path."""
 METHODS: Final = ("GET", "POST", "PUT", "DELETE")
@@ -36,11 +35,20 @@ def absent(_: Polymarket, call: Request) -> Reply:
     raise ApiError("NOT_FOUND", f"{path} is not served: {rule}")
 
 
-def route(method: str, path: str, handler: Callable[..., Response], name: str = "") -> Route:
+def route(
+    method: str,
+    path: str,
+    handler: Callable[..., Response],
+    name: str = "",
+    *,
+    mends_clock: bool = False,
+) -> Route:
     """Return a route; its name is that of its handler unless another one is given."""
     reads_body = method != "GET"
     made = f"{PART}_{name or handler.__name__}"
-    return Route(made, method, path, handler, reads_body=reads_body, part=PART)
+    return Route(
+        made, method, path, handler, reads_body=reads_body, part=PART, mends_clock=mends_clock
+    )
 
 
 READS: Final = (
@@ -87,8 +95,9 @@ ORDERS: Final = (
     route("DELETE", "/orders", orders.cancel_orders),
     route("DELETE", "/cancel-all", orders.cancel_all),
     route("DELETE", "/cancel-market-orders", orders.cancel_market_orders),
+    route("POST", "/v1/heartbeats", orders.heartbeat, mends_clock=True),
 )
-"""Routes that place and cancel orders."""
+"""Routes that place, keep and cancel orders."""
 
 ACCOUNT: Final = (
     route("GET", "/data/order/{orderId}", account.get_order),

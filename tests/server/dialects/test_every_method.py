@@ -30,7 +30,6 @@ ABSENT = {
     "delete_readonly_api_key": ("key",),
     "get_market_trades_events": ("0x12",),
     "get_readonly_api_keys": (),
-    "post_heartbeat": (None,),
     "validate_readonly_api_key": ("0x12", "key"),
 }
 """Methods whose routes the dialect lacks, with arguments."""
@@ -102,6 +101,7 @@ def served(live, client):
         "get_tick_size": (token,),
         "get_trades": (types.TradeParams(market=condition),),
         "is_order_scoring": (types.OrderScoringParams(order_id),),
+        "post_heartbeat": (None,),
         "post_order": (client.create_order(order),),
         "post_orders": ([types.PostOrdersArgs(client.create_order(order))],),
         "update_balance_allowance": (types.BalanceAllowanceParams(types.AssetType.COLLATERAL),),

@@ -437,6 +437,7 @@ def test_request_without_credentials_reads_and_changes_nothing(live):
     for method, path in (
         ("POST", "/order"), ("DELETE", "/order"), ("POST", "/orders"), ("DELETE", "/orders"),
         ("DELETE", "/cancel-all"), ("DELETE", "/cancel-market-orders"), ("GET", "/data/orders"),
+        ("POST", "/v1/heartbeats"),
         ("GET", "/data/order/0x12"), ("GET", "/data/trades"), ("GET", "/balance-allowance"),
         ("GET", "/balance-allowance/update"), ("GET", "/order-scoring"),
         ("POST", "/orders-scoring"),
