@@ -18,9 +18,10 @@ from clob_server.chain.config import LOOPBACK
 from clob_server.cli.exit_codes import FAILED, UNUSABLE, complain
 from clob_server.cli.options import read_settings, unknown_variables
 from clob_server.demo import Demo, keep_folder, reset_folder
+from clob_server.dialects.polymarket.login import HEADERS
 from clob_server.log import LogDamagedError
 from clob_server.service import Service
-from clob_server.settings import Settings, SettingsError
+from clob_server.settings import POLYMARKET, Settings, SettingsError
 from clob_server.telemetry import logging
 from clob_server.transport.config import TransportConfig, TransportLimits
 from clob_server.transport.server import HttpServer, config_for
@@ -32,6 +33,8 @@ ALLOWED_HEADERS: Final = (
     "Content-Type", "X-API-Key", "X-Request-Id", "Authorization", "Idempotency-Key",
     "If-None-Match",
 )  # fmt: skip
+DIALECT_HEADERS: Final = {POLYMARKET: HEADERS}
+"""Headers of dialects, allowed as well."""
 EXPOSED_HEADERS: Final = (
     "X-Request-Id", "X-Applied-Seq", "X-Next-Cursor", "Link", "ETag", "Retry-After",
     "X-Operation-Id", "RateLimit", "RateLimit-Policy", "X-RateLimit-Limit", "X-RateLimit-Remaining",
@@ -198,7 +201,7 @@ def with_cors(app: App, origins: Sequence[str]) -> "ASGIApp":
         plain_asgi,
         allow_origins=[origin.lower().rstrip("/") for origin in origins],
         allow_methods=("GET", "POST", "PUT", "PATCH", "DELETE"),
-        allow_headers=ALLOWED_HEADERS,
+        allow_headers=(*ALLOWED_HEADERS, *DIALECT_HEADERS.get(app.service.settings.dialect, ())),
         expose_headers=EXPOSED_HEADERS,
     )
 

@@ -23,6 +23,11 @@ WINDOW_S: Final = 60
 """Largest distance of a timestamp from the server's time."""
 STATEMENT: Final = "This message attests that I control the given wallet"
 """The message that a wallet signs."""
+HEADERS: Final = (
+    *("POLY_ADDRESS", "POLY_SIGNATURE", "POLY_TIMESTAMP"),
+    *("POLY_NONCE", "POLY_API_KEY", "POLY_PASSPHRASE"),
+)
+"""The headers of both ways."""
 
 _ADDRESS: Final = b"poly_address"
 _SIGNATURE: Final = b"poly_signature"

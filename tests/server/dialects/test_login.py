@@ -137,3 +137,19 @@ def test_credentials_of_another_secret_are_unknown():
     assert first.find(made.key.upper(), made.passphrase) is None
     assert first.find(made.key, made.passphrase[:-2]) is None
     assert first.find("", "") is None
+
+
+def test_pages_of_allowed_origins_may_send_the_headers(tmp_path):
+    headers = "poly_address, poly_signature, poly_timestamp, poly_nonce, poly_api_key, "
+    asking = {
+        "Origin": "https://app.example",
+        "Access-Control-Request-Method": "POST",
+        "Access-Control-Request-Headers": f"{headers}poly_passphrase, content-type",
+    }
+    for dialect, status in (("polymarket", 200), ("none", 400)):
+        settings = {"dialect": dialect, "cors_origins": ("https://app.example",)}
+        if dialect == "none":
+            settings |= {"chain_id": 31337}
+        with dialect_server(tmp_path / dialect, **settings) as live:
+            answer = live.http.options("/order", headers=asking)
+            assert answer.status_code == status
