@@ -47,13 +47,13 @@ from clob_server.log.files import (
     snapshot_seq,
 )
 
-ROWS_MAX: Final = 10_000
+ROWS_MAX: Final = 50_000
 """Rows per transaction while history catches up with a log."""
 CHECK_S: Final = 0.5
 """Seconds between two looks at the history file while there is no input."""
-COMMANDS_MAX: Final = 2_000
+COMMANDS_MAX: Final = 5_000
 """Commands per transaction while more input is available."""
-REPORT_S: Final = 0.005
+REPORT_S: Final = 0.002
 """Seconds between reports while there is input; each costs the server's event loop a little."""
 
 _LOG: Final = logging.getLogger("clob_server.history")

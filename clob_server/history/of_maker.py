@@ -22,8 +22,8 @@ _COMMAND_SEQ: Final = 16
 """Index of the command in a row of a trade."""
 # Without INDEXED BY, a query with a market reads all trades of the market.
 _OF_PARTY: Final = (
-    "SELECT * FROM trades INDEXED BY trades_{0} WHERE {0}=?{1} AND number{2}? "
-    "ORDER BY number {3} LIMIT ?"
+    "SELECT * FROM trades INDEXED BY trades_{0}{1} WHERE {0}=?{2} AND number{3}? "
+    "ORDER BY number {4} LIMIT ?"
 )
 _FINISHED: Final = (
     "SELECT rowid, body FROM orders INDEXED BY orders_{} WHERE maker=? AND status=? AND rowid<?{} "
@@ -33,6 +33,8 @@ _NEWEST_FINISHED: Final = (
     "SELECT rowid, command_seq, finished_ms, market, body FROM orders INDEXED BY orders_maker "
     "WHERE maker=? AND status=? ORDER BY rowid DESC"
 )
+_INDEXES: Final = (("client_id", "client"), ("market", "market"))
+"""The index of finished orders for the first of these filters."""
 
 
 class FillRow(NamedTuple):
@@ -141,10 +143,14 @@ def finished_between(db: apsw.Connection, wanted: MissedRange) -> list[tuple[int
 def read_fills(db: apsw.Connection, wanted: FillRange) -> list[FillRow]:
     """Return fills of a maker by place, at most ``limit``."""
     newest = wanted.newest_first
-    market, names = ("", ()) if wanted.market is None else (" AND market=?", (wanted.market,))
+    index, market, names = (
+        ("", "", ()) if wanted.market is None else ("_market", " AND market=?", (wanted.market,))
+    )
     found: list[FillRow] = []
     for party, side in (("buyer", Side.BUY), ("seller", Side.SELL)):
-        query = _OF_PARTY.format(party, market, *(("<=", "DESC") if newest else (">=", "ASC")))
+        query = _OF_PARTY.format(
+            party, index, market, *(("<=", "DESC") if newest else (">=", "ASC"))
+        )
         # The other fill of the trade at the bound may be before it: one more is read.
         arguments = (wanted.maker, *names, wanted.after // 2, wanted.limit + 1)
         rows: list[Any] = db.execute(query, arguments).fetchall()
@@ -172,9 +178,9 @@ def read_fills_of(db: apsw.Connection, order_id: str, limit: int) -> list[FillRo
 def read_finished(db: apsw.Connection, wanted: FinishedRange) -> list[tuple[int, bytes]]:
     """Return number and JSON of finished orders of a maker, newest first."""
     conditions = "".join(f" AND {column}=?" for column, _ in wanted.filters)
-    query = _FINISHED.format(
-        "client" if "client_id" in dict(wanted.filters) else "maker", conditions
-    )
+    columns = dict(wanted.filters)
+    index = next((name for key, name in _INDEXES if key in columns), "maker")
+    query = _FINISHED.format(index, conditions)
     values = tuple(value for _, value in wanted.filters)
     found: list[tuple[int, bytes]] = []
     for status in wanted.statuses:

@@ -140,12 +140,16 @@ def test_finished_orders_are_listed_once_by_status(history):
     ("query", "index"),
     [
         (lambda db: read_fills(db, FillRange("m", None, 0, 9, False)), "trades_buyer"),
-        (lambda db: read_fills(db, FillRange("m", "a", 9, 9, True)), "trades_seller"),
+        (lambda db: read_fills(db, FillRange("m", "a", 9, 9, True)), "trades_seller_market"),
         (lambda db: read_fills_of(db, "o", 9), "trades_resting"),
         (lambda db: read_finished(db, FinishedRange("m", FINISHED, 9, 9, ())), "orders_maker"),
         (
             lambda db: read_finished(db, FinishedRange("m", FINISHED, 9, 9, (("client_id", "c"),))),
             "orders_client",
+        ),
+        (
+            lambda db: read_finished(db, FinishedRange("m", FINISHED, 9, 9, (("market", "a"),))),
+            "orders_market",
         ),
     ],
 )
