@@ -22,6 +22,7 @@ from benchmarks.measure import Row
 from benchmarks.workload import cache_dir, load
 from clob import AddMarket
 from clob.journal import ZERO_HASH, event_hash
+from clob_server.auth.api_keys import ids_key
 from clob_server.core.commands import ENGINE, AnyCommand, encode
 from clob_server.core.recovery import take_snapshot
 from clob_server.core.state import ServerState, outcome_of
@@ -37,6 +38,7 @@ TIMEOUT_S = 300
 def write_log(folder: Path, todo: list[AnyCommand]) -> int:
     """Write a log as a server does; return the number of resting orders at its end."""
     exchange, hashed = ServerState(), ZERO_HASH
+    ids_key(folder, lambda: 0)
     with closing(SqliteLog(folder)) as log:
         for start in range(0, len(todo), PER_FRAME):
             part = todo[start : start + PER_FRAME]
