@@ -17,6 +17,7 @@ from benchmarks import (
     bench_memory,
     bench_pause,
     bench_reading,
+    bench_reads,
     bench_replay,
     bench_restart,
     bench_run,
@@ -53,6 +54,7 @@ BENCHMARKS = {
     "pause": bench_pause,
     "replay": bench_replay,
     "reading": bench_reading,
+    "reads": bench_reads,
 }
 HEADER = ("benchmark", "target", "measured", "", "other ns", "ours ns")
 LOOPS = 21
