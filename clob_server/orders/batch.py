@@ -14,7 +14,7 @@ from clob.errors import InsufficientBalanceError, OrderAlreadyUsedError, OrderNo
 from clob.signing import SignedOrder, verify_batch
 from clob.signing.fields import received
 from clob.status import OrderRecord, OrderStatus
-from clob_server.api.faults import check_names, missing, wrong
+from clob_server.api.faults import check_names, missing, read_wallet, wrong
 from clob_server.api.problems import ApiError
 from clob_server.api.request import ApiRequest
 from clob_server.api.schemas import CreatedBody, OrderBody, ReplacedBody, TradeSummary
@@ -27,8 +27,6 @@ BATCH: Final = frozenset(("orders",))
 """The fields of a batch."""
 NEW_BATCH: Final = BATCH | {"atomic"}
 """The fields of a batch of new orders."""
-REPLACED: Final = frozenset(("timestamp", "signature"))
-"""The fields of ``cancel`` in a replacement."""
 
 Results: TypeAlias = dict[int, CreatedBody | OrderBody | ClobError]
 """The result of each order, by its index in the request."""
@@ -367,7 +365,8 @@ def read_replaced(order_ref: object, maker: str, signed: object) -> CancelReques
     Args:
         order_ref: the order to cancel.
         maker: the maker of the new order.
-        signed: ``timestamp`` and ``signature`` of the cancel in JSON; None without a signature.
+        signed: ``timestamp`` and ``signature`` of the cancel in JSON, and perhaps its other
+            fields, as they were signed; None without a signature.
 
     Raises:
         ApiError: INVALID_FIELD.
@@ -377,7 +376,12 @@ def read_replaced(order_ref: object, maker: str, signed: object) -> CancelReques
         return read_cancel(order_ref, {"maker": maker})
     if type(signed) is not dict:
         raise wrong("cancel", "must be an object with timestamp and signature", signed)
-    check_names(signed, REPLACED, within="cancel.")
+    check_names(signed, CANCEL, within="cancel.")
+    if signed.get("orderId") not in (None, order_ref):
+        rule = f"must be {received(order_ref)}, as in the path"
+        raise wrong("cancel.orderId", rule, signed["orderId"])
+    if signed.get("maker") is not None and read_wallet("cancel.maker", signed["maker"]) != maker:
+        raise wrong("cancel.maker", f"must be {maker}, as in the order", signed["maker"])
     if signed.get("signature") is None:
         raise missing("cancel.signature", "must be the maker's signature of the cancel")
     return read_cancel(order_ref, {**signed, "maker": maker})

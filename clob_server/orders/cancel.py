@@ -23,21 +23,21 @@ REF_MAX: Final = 128
 
 AUTHORITY: Final = ("maker", "timestamp", "signature")
 """The fields that prove the authority to cancel."""
-CANCEL_ALL: Final = frozenset(AUTHORITY)
-"""The fields of a cancel of several orders besides its filters."""
-CANCEL: Final = CANCEL_ALL | {"orderId"}
+CANCEL: Final = frozenset(AUTHORITY) | {"orderId"}
 """The fields of a cancel."""
 REDUCE: Final = CANCEL | {"remaining"}
 """The fields of a reduction."""
 FILTERS: Final = ("marketId", "tokenId", "side", "all")
 """The parameters that choose the orders of a cancel of several."""
+CANCEL_ALL: Final = frozenset((*AUTHORITY, "marketId", "tokenId", "side"))
+"""The fields of a cancel of several orders; the filters only repeat the parameters."""
 
 _BOTH: Final = 2
 """The side of a signed ``CancelAll`` for both sides."""
 _REMAINING: Final = "must be the new remaining size in wei, 10^18 a token"
 _CHOOSE: Final = (
-    "all must be true to cancel every order of the maker; else marketId, tokenId or side must "
-    "choose the orders"
+    "all must be true to cancel every order of the maker; else marketId, tokenId or side in the "
+    "query must choose the orders"
 )
 
 
@@ -134,16 +134,17 @@ def read_cancel_all(query: Mapping[str, str], body: Mapping[str, Any]) -> Cancel
     """Read a cancel of several orders. An empty filter is invalid, so that it never means all.
 
     Args:
-        query: the filters, the token in decimal digits.
+        query: the filters, the token in decimal digits; also the fields of ``body``.
         body: ``maker``, and for a signed cancel ``timestamp`` and ``signature``, which covers the
-            filters, an absent one as empty text or side 2.
+            filters, an absent one as empty text or side 2. It may repeat them in this form.
 
     Raises:
-        ApiError: INVALID_FIELD, a filter is invalid; neither ``all`` nor a filter is given, or
-            both are.
+        ApiError: INVALID_FIELD, a filter is invalid, or another one in the body; neither ``all``
+            nor a filter is given, or both are.
         RejectedError: a field is invalid.
     """
-    maker = read_wallet("maker", body.get("maker"))
+    given = {name: body.get(name, query.get(name)) for name in AUTHORITY}
+    maker = read_wallet("maker", given["maker"])
     market, token, side, everything = map(query.get, FILTERS)
     if market is not None:
         market = market_id(market)
@@ -157,17 +158,28 @@ def read_cancel_all(query: Mapping[str, str], body: Mapping[str, Any]) -> Cancel
     if everything is not None and filtered:
         raise wrong("all", "must be absent beside marketId, tokenId or side", everything)
     chosen = None if side is None else Side(fields.side("side", side))
+    covered: dict[str, str | int] = {
+        "marketId": market or "",
+        "tokenId": token or "",
+        "side": _BOTH if chosen is None else int(chosen),
+    }
+    check_repeated(body, covered)
     signed = None
-    if body.get("signature") is not None:
-        signed = SignedCancelAll.from_json(
-            {
-                **{name: body.get(name) for name in AUTHORITY},
-                "marketId": market or "",
-                "tokenId": token or "",
-                "side": _BOTH if chosen is None else int(chosen),
-            }
-        )
+    if given["signature"] is not None:
+        signed = SignedCancelAll.from_json({**given, **covered})
     return CancelAllRequest(maker, market, token, chosen, signed)
+
+
+def check_repeated(body: Mapping[str, Any], covered: Mapping[str, str | int]) -> None:
+    """Check that the filters in the body, if any, are those of the query.
+
+    Raises:
+        ApiError: INVALID_FIELD.
+    """
+    for name, value in covered.items():
+        repeated = body.get(name)
+        if repeated is not None and (type(repeated), repeated) != (type(value), value):
+            raise wrong(name, f"must be {received(value)}, as in the query", repeated)
 
 
 # ----- committing ----------------------------------------------------------------------------

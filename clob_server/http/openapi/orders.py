@@ -139,12 +139,16 @@ IN_QUERY: Final = (
 """The authority to cancel in a query."""
 REFERENCE: Final = " The order is named by its id, its hash, or `client:` and its `clientOrderId`."
 """Ways to name an order of a maker."""
+BOTH_SIDES: Final[Schema] = {"type": "integer", "enum": [0, 1, 2]}
+"""A side as a cancel of several orders signs it; 2 for both."""
 REPLACED: Final = FieldDoc(
     "cancel",
     optional(
         record(
             FieldDoc("timestamp", NUMBER, "The signed Unix milliseconds.", True),
             FieldDoc("signature", SIGNATURE, "EIP-712 of Cancel(orderId, maker, timestamp).", True),
+            FieldDoc("orderId", optional(TEXT), "The order as in the path, if present."),
+            FieldDoc("maker", optional(ADDRESS), "The maker of the order, if present."),
         )
     ),
     "The signature of the cancel, by the maker.",
@@ -235,7 +239,13 @@ DESCRIBED: Final = {
             FieldDoc("all", {"type": "string", "enum": ["true"]}, "Required without a filter."),
             *IN_QUERY,
         ),
-        body=record(*authority("CancelAll(maker, marketId, tokenId, side, timestamp)")),
+        body=record(
+            *authority("CancelAll(maker, marketId, tokenId, side, timestamp)"),
+            *(
+                FieldDoc(name, optional(schema), "As signed, if present: the filter of the query.")
+                for name, schema in (("marketId", TEXT), ("tokenId", TEXT), ("side", BOTH_SIDES))
+            ),
+        ),
         codes=(
             "UNKNOWN_MARKET",
             "TOKEN_NOT_IN_MARKET",

@@ -107,7 +107,7 @@ async def cancel_orders(call: Request) -> Reply:
     if "tokenId" in query:
         query["tokenId"] = read_token(query["tokenId"])
     body = call.object(CANCEL_ALL) if call.body else {}
-    request = read_cancel_all(query, {**query, **body})
+    request = read_cancel_all(query, body)
     server.cancels.check_authority(call, request)
     done = await server.cancels.cancel_all(request)
     assert not isinstance(done.outcome, RejectedError)

@@ -5,8 +5,10 @@ import time
 
 import pytest
 
+from clob.signing import SignedCancelAll, sign
 from tests.server.api.makers import (
     BUY,
+    DOMAIN,
     ONE,
     SELL,
     ApiClient,
@@ -186,6 +188,32 @@ def test_signed_cancel_covers_its_filters_and_only_earlier_orders(
     assert reply["orderIds"] == [later]
 
 
+def test_signed_cancel_of_all_is_sent_as_it_was_signed(http, api, market, alice):
+    order_id = api.gasless(alice.gasless(market))["orderId"]
+    for filters, query in (
+        ({"market_id": market.id, "side": 1}, {"marketId": market.id, "side": "SELL"}),
+        ({"token_id": str(market.yes)}, {"tokenId": hex(market.yes)}),
+        ({}, {"all": "true"}),
+    ):
+        cancel = SignedCancelAll(maker=alice.address, timestamp_ms=past_ms(), **filters)
+        body = sign(cancel, DOMAIN, alice.key).to_json()
+        expected = [] if filters.get("side") else [order_id]
+        for name, value in (("marketId", "x"), ("tokenId", 5), ("side", 0)):
+            forged = {**body, name: value}
+            problem(cancel_all(http, alice, forged, **query), "INVALID_FIELD", name)
+        assert good(cancel_all(http, alice, body, **query))["orderIds"] == expected
+        order_id = api.gasless(alice.gasless(market))["orderId"] if expected else order_id
+
+
+def test_filter_in_the_body_alone_cancels_nothing(http, api, market, alice):
+    order_id = api.gasless(alice.gasless(market))["orderId"]
+    body = {"maker": alice.address, "marketId": market.id}
+    reply = problem(cancel_all(http, alice, body), "INVALID_FIELD", "all")
+    assert "marketId, tokenId or side in the query must choose" in reply["detail"]
+    problem(cancel_all(http, alice, body, all="true"), "INVALID_FIELD", "marketId")
+    assert statuses(api, order_id) == ["open"]
+
+
 @pytest.mark.parametrize("shift_ms", [-61_000, 60_000])
 def test_signed_cancel_of_all_must_be_recent_and_not_of_the_future(production, alice, shift_ms):
     body = alice.cancel_all(now_ms() + shift_ms)
@@ -363,6 +391,16 @@ def test_replacement_sent_many_times_at_once_happens_once(live, api, market, ali
     assert len({reply["orderId"] for reply in replies}) == 1
     assert sum("duplicate" not in reply for reply in replies) == 1
     assert len(api.orders(maker=alice.address)) == 1
+
+
+def test_cancel_of_a_replacement_is_sent_as_it_was_signed(replace, api, market, alice, bob):
+    old = api.place(alice.signed(market))["orderId"]
+    body, signed = alice.signed(market, BUY, 45), alice.cancel(old, now_ms())
+    for name, value in (("orderId", "ord_1_x"), ("maker", bob.address)):
+        forged = {**body, "cancel": {**signed, name: value}}
+        problem(replace(old, forged), "INVALID_FIELD", f"cancel.{name}")
+    signed["maker"] = alice.address.lower()
+    assert good(replace(old, {**body, "cancel": signed}))["replaced"]["id"] == old
 
 
 def test_replacement_in_production_needs_the_authority_for_both_parts(
