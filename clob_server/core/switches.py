@@ -195,7 +195,9 @@ class CancelSwitches:
         """Note a WebSocket whose end cancels the orders of a maker."""
         lease = SocketLease(self, maker)
         self._leases.setdefault(maker, set()).add(lease)
-        self._deadlines.remove((maker, DISCONNECT))
+        key = (maker, DISCONNECT)
+        if not self._deadlines.is_due(key, self._clock()):  # it returned in time after a restart
+            self._deadlines.remove(key)
         return lease
 
     def arm(self, lease: SocketLease, callback: Callback) -> None:
@@ -220,12 +222,13 @@ class CancelSwitches:
         del self._leases[lease.maker]
         if not self._is_on:
             return
+        key = (lease.maker, DISCONNECT)
         if lease.cancels:
-            self._deadlines.set((lease.maker, DISCONNECT), self._clock())
-        else:
-            task = asyncio.get_running_loop().create_task(self._disarm(lease.maker))
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
+            self._deadlines.set(key, self._clock())
+        ending = self._fire(key) if lease.cancels else self._disarm(lease.maker)
+        task = asyncio.get_running_loop().create_task(ending)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
 
     async def _disarm(self, maker: str) -> None:
         """Disarm the switch of a maker whose client has withdrawn its request."""
@@ -281,10 +284,14 @@ class CancelSwitches:
     def _commands(self, key: Key, now_ms: int) -> tuple[AnyCommand, ...]:
         """Return the commands that cancel the orders of a maker, and disarm the switch.
 
-        It stays armed while a market keeps orders that a maker cannot cancel now.
+        It stays armed while a market keeps orders that a maker cannot cancel now, and for a
+        WebSocket that was opened after the last one closed.
         """
         maker, cause = key
         cancel = CancelAll(maker=maker, now_ms=now_ms)
+        if cause == DISCONNECT and maker in self._leases:
+            self._deadlines.remove(key)
+            return (cancel,)
         if self._has_orders(maker, halted=True):
             return (cancel,) if self._has_orders(maker, halted=False) else ()
         self._ending.add(key)

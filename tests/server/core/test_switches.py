@@ -231,13 +231,22 @@ async def test_socket_has_a_time_to_return_after_a_start():
         assert it.num_open("a") == 0
 
 
-async def test_socket_that_returns_before_the_command_is_written_keeps_the_orders():
+async def test_socket_that_returns_at_once_finds_no_orders_and_stays_armed():
     async with Harness() as it:
         await it.rest("a")
+        await it.sequencer.submit(SetCancelOnDisconnect(maker="a", armed=True))
         it.switches.hold("a").end()
-        it.switches.hold("a")
+        lease = it.switches.hold("a")
+        await it.pass_s(60)
+        assert it.num_open("a") == 0
+        assert it.switches.is_armed(lease)
+        await it.rest("a")
         await it.pass_s(60)
         assert it.num_open("a") == 1
+        lease.end()
+        await it.pass_s(0)
+        assert it.num_open("a") == 0
+        assert not it.state.registry.switches
 
 
 async def test_heartbeat_during_a_firing_arms_anew():
