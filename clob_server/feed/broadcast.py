@@ -244,6 +244,10 @@ class ClientSink(Protocol):
     drained: Callable[[], None] | None
     """Called when the buffer is nearly empty after it was full."""
 
+    at_once: Callable[[str], bool] | None
+    """Handles a text that need not wait, if the connection offers that; returns False, without any
+    effect, if the application has to receive the text."""
+
     write_unchecked: Callable[[bytes], object]
     """Sends frames to a client with an empty buffer, without further checks. After a disconnect it
     does nothing or raises RuntimeError."""
@@ -263,6 +267,7 @@ class QueueSink:
 
     def __init__(self, send: Send) -> None:
         self.drained: Callable[[], None] | None = None
+        self.at_once: Callable[[str], bool] | None = None
         self.write_unchecked: Callable[[bytes], object] = self.write
         self._send = send
         self._queue: deque[bytes] = deque()

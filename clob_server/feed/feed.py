@@ -32,7 +32,7 @@ from clob_server.feed.event_messages import (
 )
 from clob_server.feed.market_stream import BookSnapshots, MarketStream, MarketStreams, NewEvents
 from clob_server.feed.messages import POLICY, RESTART, Heartbeat
-from clob_server.feed.requests import RouteOperations, SocketRequests
+from clob_server.feed.requests import Answers, RouteOperations, SocketRequests
 from clob_server.feed.session import Channels, FeedGuard, FeedSession, MessageHandler
 from clob_server.feed.settlement_channel import SettlementChannel
 from clob_server.feed.subscriber import BookSources, PendingMarkets, Subscriber, Subscribers
@@ -73,6 +73,7 @@ class Feed:
         self._guard: Final = guard
         self._clock_ms: Final = clock_ms
         self._broadcaster = Broadcaster()
+        self._answers = Answers()
         self._task: asyncio.Task[None] | None = None
         subscribers = self.subscribers
         metrics.gauge("websockets", "Open WebSockets.", lambda: len(subscribers))
@@ -136,10 +137,12 @@ class Feed:
         await self.serve(scope, receive, send, partial(self._session, scope))
 
     def _session(self, scope: Scope, subscriber: Subscriber) -> MessageHandler:
-        requests = SocketRequests(subscriber, self.operations, scope)
-        return FeedSession(
+        requests = SocketRequests(subscriber, self.operations, scope, self._answers)
+        session = FeedSession(
             subscriber, self.channels, self._settings, self._guard, self._clock_ms, requests
         )
+        subscriber.sink.at_once = session.at_once
+        return session
 
     async def serve(
         self,
@@ -170,6 +173,7 @@ class Feed:
                     if waits is not None:
                         await waits
         finally:
+            subscriber.sink.at_once = None
             self.subscribers.remove(subscriber)
 
     # ----- events ----------------------------------------------------------------------------

@@ -92,33 +92,71 @@ def read_request(text: str) -> SocketRequest | None:
         return None
 
 
+class Answers:
+    """Answers of one iteration of the event loop: those of a connection are sent in one write."""
+
+    def __init__(self) -> None:
+        self._frames: dict[Subscriber, list[bytes]] = {}
+
+    def add(self, subscriber: Subscriber, frame: bytes) -> None:
+        """Send an answer soon."""
+        frames = self._frames
+        if not frames:
+            asyncio.get_running_loop().call_soon(self._send)
+        if (waiting := frames.get(subscriber)) is None:
+            frames[subscriber] = [frame]
+        else:
+            waiting.append(frame)
+
+    def _send(self) -> None:
+        """Send all answers; a client that does not read is closed."""
+        by_subscriber, self._frames = self._frames, {}
+        for subscriber, frames in by_subscriber.items():
+            subscriber.send_frames(b"".join(frames))
+
+
 class SocketRequests:
     """The requests of one connection. They continue when it closes; their answers are dropped."""
 
     def __init__(
-        self, subscriber: Subscriber, operations: RouteOperations, handshake: Scope
+        self,
+        subscriber: Subscriber,
+        operations: RouteOperations,
+        handshake: Scope,
+        answers: Answers,
     ) -> None:
         self._subscriber = subscriber
         self._operations = operations
+        self._answers = answers
         self._client = operations.client(handshake)
         self._num_open = 0
         self._is_alone = False
         self._wait_for = 0
         self._waiter: asyncio.Future[None] | None = None
 
-    def start(self, request: SocketRequest) -> Awaitable[None] | None:
-        """Start a request; if it has to wait for earlier ones, return an awaitable that does so.
+    def start_at_once(self, request: SocketRequest) -> bool:
+        """Start a request unless it has to wait for earlier ones; return whether it has started.
 
         Raises:
             ApiError: as :meth:`RouteOperations.find` and :meth:`RouteOperation.start`.
         """
-        operation = self._operations.find(request.operation)
-        if self._is_alone or (operation.runs_alone and self._num_open):
-            return self._start_later(operation, request, 0)
-        if self._num_open >= REQUESTS_MAX:
-            return self._start_later(operation, request, REQUESTS_MAX - 1)
+        operation, num_open = self._operations.find(request.operation), self._num_open
+        if num_open and (self._is_alone or operation.runs_alone or num_open >= REQUESTS_MAX):
+            return False
         self._start(operation, request)
-        return None
+        return True
+
+    def start(self, request: SocketRequest) -> Awaitable[None] | None:
+        """Start a request; if it has to wait for earlier ones, return an awaitable that does so.
+
+        Raises:
+            ApiError: as :meth:`start_at_once`.
+        """
+        if self.start_at_once(request):
+            return None
+        operation = self._operations.find(request.operation)
+        needs_none = self._is_alone or operation.runs_alone
+        return self._start_later(operation, request, 0 if needs_none else REQUESTS_MAX - 1)
 
     async def _start_later(
         self, operation: RouteOperation, request: SocketRequest, wait_for: int
@@ -168,14 +206,14 @@ class SocketRequests:
         self._send(request_id, problem.status, lines, problem.body)
 
     def _send(self, request_id: Id, status: int, lines: bytes, body: bytes) -> None:
-        """Send a response; a client that does not read is closed."""
+        """Send a response."""
         message = b'{"type":"response","id":%b,"status":%d,"headers":{%b},"body":%b}' % (
             _encode(request_id),
             status,
             members(lines),
             body or b"null",
         )
-        self._subscriber.send_frames(text_frame(message))
+        self._answers.add(self._subscriber, text_frame(message))
 
 
 def members(lines: bytes) -> bytes:

@@ -235,6 +235,16 @@ class FeedSession:
         self._clock_ms = clock_ms
         self._resuming: set[asyncio.Task[None]] = set()
 
+    def at_once(self, text: str) -> bool:
+        """Start a request that need not wait; return False, without any effect, otherwise."""
+        request = read_request(text)
+        if request is None or not self._subscriber.is_open:
+            return False
+        try:
+            return self._requests.start_at_once(request)
+        except ClobError:  # rejected in on_message
+            return False
+
     def on_message(self, text: str | None) -> Awaitable[None] | None:
         """Handle a message; ``text`` is None if it is binary.
 

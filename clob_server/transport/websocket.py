@@ -15,8 +15,9 @@ from typing import Any, Final
 from uvicorn._types import ASGIReceiveEvent
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 from websockets.datastructures import Headers
-from websockets.frames import Frame
+from websockets.frames import Frame, apply_mask  # type: ignore[attr-defined]
 from websockets.http11 import Request, Response
+from websockets.protocol import State
 from websockets.server import ServerProtocol
 
 from clob_server.transport.config import TransportConfig, as_http, rejection
@@ -35,6 +36,10 @@ FRAGMENTS_MAX: Final = 1_024
 
 TEXT: Final = 0x81
 """The first byte of a frame: a text message without further fragments."""
+FIN: Final = 0x80
+"""The bit of a frame without further fragments in its first byte, of a mask in the second."""
+MASKED_LONG: Final = FIN | 126
+"""The second byte of a frame with a mask and a length of 2 bytes."""
 NOTSENT_LOWAT: Final[int | None] = getattr(socket, "TCP_NOTSENT_LOWAT", None)
 """The socket option that limits unsent bytes in the kernel; None if the system has none."""
 HANDSHAKE_CODES: Final = {
@@ -59,10 +64,33 @@ def text_frame(payload: bytes) -> bytes:
     return head + payload
 
 
+def frame_end(data: bytes, start: int, limit: int) -> int | None:
+    """Return where the frame of a client ends that begins at ``start``.
+
+    It is beyond the data if the frame has not arrived whole. None is a frame for websockets: a
+    fragment, one with more than ``limit`` bytes of content, or one without a mask.
+    """
+    num_bytes = len(data) - start
+    if data[start] & 0xF0 != FIN:
+        return None
+    if num_bytes < 2:
+        return start + 2
+    code = data[start + 1]
+    if not FIN <= code <= MASKED_LONG:
+        return None
+    if code < MASKED_LONG:
+        size, num_head = code - FIN, 6
+    elif num_bytes < 4:
+        return start + 8
+    else:
+        size, num_head = int.from_bytes(data[start + 2 : start + 4], "big"), 8
+    return None if size > limit else start + num_head + size
+
+
 class Push:
     """Writes to one WebSocket."""
 
-    __slots__ = ("_protocol", "_transport", "buffered", "drained", "write_unchecked")
+    __slots__ = ("_protocol", "_transport", "at_once", "buffered", "drained", "write_unchecked")
 
     def __init__(self, protocol: "FeedProtocol") -> None:
         self._protocol = protocol
@@ -78,6 +106,11 @@ class Push:
         self.drained: Callable[[], None] | None = None
         """Called when the unread bytes fall below :data:`LOW_BYTES` after exceeding
         :data:`HIGH_BYTES`. Must not raise."""
+        self.at_once: Callable[[str], bool] | None = None
+        """Handles a text that arrived whole while the application waits for a message.
+
+        Returns False if the application has to receive it; then nothing was done.
+        Must not raise."""
 
     def write(self, frame: bytes) -> bool:
         """Write one or more results of :func:`text_frame`, joined, without waiting.
@@ -112,6 +145,15 @@ class Handshake(ServerProtocol):
         headers.update((name.decode(), value.decode()) for name, value in problem.headers)
         return Response(problem.status, HTTPStatus(problem.status).phrase, headers, problem.body)
 
+    def is_between_messages(self) -> bool:
+        """Return whether the next byte of input is the first one of a message."""
+        if self.state is not State.OPEN or self.current_size is not None:
+            return False
+        waiting: Any = self.parser
+        while waiting.gi_yieldfrom is not None:
+            waiting = waiting.gi_yieldfrom
+        return waiting is self.parser or waiting.__name__ == "at_eof"
+
 
 class FeedProtocol(TrackedConnection, WebSocketsSansIOProtocol):
     """A WebSocket, after an :class:`~clob_server.transport.http.HttpProtocol` handed it over."""
@@ -125,6 +167,12 @@ class FeedProtocol(TrackedConnection, WebSocketsSansIOProtocol):
             config.new_request_id, max_size=config.limits.message_max_bytes, logger=self.logger
         )
         self.unparsed: bytes = b""
+        self.partial: bytes = b""
+        """The start of a frame whose rest has not arrived."""
+        self.is_receiving: bool = False
+        """Whether the application waits for a message."""
+        self.is_between: bool = False
+        """Whether the input that websockets has parsed ends with a message."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Take over a connection that is counted already."""
@@ -176,9 +224,12 @@ class FeedProtocol(TrackedConnection, WebSocketsSansIOProtocol):
 
     def data_received(self, data: bytes) -> None:
         """Parse input; long input waits and is parsed piece by piece."""
+        if self.partial:
+            data, self.partial = self.partial + data, b""
         if self.handshake_complete and not self.unparsed and len(data) <= PIECE_BYTES:
-            super().data_received(data)
-            return
+            data = self._parse(data)
+            if not data:
+                return
         self.unparsed += data
         if not self.read_paused:
             self.read_paused = True
@@ -192,12 +243,50 @@ class FeedProtocol(TrackedConnection, WebSocketsSansIOProtocol):
         is_wanted = self.close_sent or self.queue.empty()
         if not (self.unparsed and self.handshake_complete and is_wanted):
             return
-        piece, self.unparsed = self.unparsed[:PIECE_BYTES], self.unparsed[PIECE_BYTES:]
-        super().data_received(piece)
+        self.unparsed = self._parse(self.unparsed)
         if self.unparsed:
             self.loop.call_soon(self._parse_waiting)
         else:
             self._resume_reading()
+
+    def _parse(self, data: bytes) -> bytes:
+        """Parse a piece of input; return what is left.
+
+        Texts that arrived whole are handled at once while the application waits for a message;
+        websockets parses the rest.
+        """
+        if self.push.at_once is None:
+            super().data_received(data[:PIECE_BYTES])
+            return data[PIECE_BYTES:]
+        start, num_bytes = 0, len(data)
+        while start < min(num_bytes, PIECE_BYTES):
+            if start and not (self.close_sent or self.queue.empty()):
+                break
+            self.is_between = self.is_between or self.conn.is_between_messages()
+            end = frame_end(data, start, self.limits.message_max_bytes) if self.is_between else None
+            if end is not None and end > num_bytes:
+                self.partial = data[start:]
+                return b""
+            if end is None or not self._is_done_at_once(data, start, end):
+                end = min(start + PIECE_BYTES, num_bytes) if end is None else end
+                self.is_between = False
+                super().data_received(data[start:end])
+            start = end
+        return data[start:]
+
+    def _is_done_at_once(self, data: bytes, start: int, end: int) -> bool:
+        """Hand a whole frame to the application; return whether that is possible and was done."""
+        at_once = self.push.at_once
+        if at_once is None or data[start] != TEXT or not self.is_receiving:
+            return False
+        if self.close_sent or not self.queue.empty():
+            return False
+        start += 8 if data[start + 1] == MASKED_LONG else 6
+        try:
+            text = apply_mask(data[start:end], data[start - 4 : start]).decode()
+        except UnicodeDecodeError:
+            return False
+        return at_once(text)
 
     def _resume_reading(self) -> None:
         """Continue reading if the application has handled everything."""
@@ -209,7 +298,9 @@ class FeedProtocol(TrackedConnection, WebSocketsSansIOProtocol):
         """Return a message to the application, and continue reading after the last one."""
         if self.unparsed:
             self.loop.call_soon(self._parse_waiting)
+        self.is_receiving = True
         message = await self.queue.get()
+        self.is_receiving = False
         self._resume_reading()
         return message
 
