@@ -1,15 +1,19 @@
 """Requests over a WebSocket: their form, order, number, budgets and answers."""
 
+import contextlib
 import json
+import signal
+import time
 
 import pytest
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import connect
 
-from tests.server.api.makers import SELL
+from tests.server.api.makers import SELL, MarketIds
 from tests.server.api.socket_client import SocketClient
 from tests.server.auth.budgets import BUDGETS, GASLESS, set_budgets
 from tests.server.auth.servers import operated_server
+from tests.server.live import live_server
 
 
 @pytest.fixture
@@ -163,3 +167,43 @@ def test_budgets_are_shared_with_http(tmp_path):
             assert left[:3] == ["4", "2", "0"]
             assert answer["body"]["code"] == "RATE_LIMITED"
             assert answer["headers"].keys() >= {"retry-after", "ratelimit", "ratelimit-policy"}
+
+
+def answers(client):
+    """Yield the answers until the connection closes."""
+    with contextlib.suppress(ConnectionClosed):
+        while True:
+            yield client.receive()
+
+
+def test_client_that_does_not_read_its_answers_is_closed(tmp_path, alice, market):
+    asked = 400
+    with (
+        live_server(tmp_path, rate_limits=False, ws_hard_bytes=200_000) as live,
+        SocketClient(live) as client,
+        SocketClient(live) as other,
+    ):
+        for _ in range(100):
+            other.ask("create_gasless_order", body=alice.gasless(market))
+        query = {"maker": alice.address, "limit": 100}
+        with contextlib.suppress(ConnectionClosed):  # before it has sent them all
+            for _ in range(asked):
+                client.send("list_orders", query)
+        while "clob_websockets 1.0" not in live.http.get("/metrics").text:
+            time.sleep(0.05)
+        assert len(list(answers(client))) < asked
+        assert other.ask("list_orders", query)["status"] == 200
+
+
+def test_draining_server_answers_requests_and_rejects_orders(tmp_path, alice):
+    market = MarketIds()
+    with live_server(tmp_path, drain_s=20, rate_limits=False) as live, SocketClient(live) as client:
+        order = client.ask("create_order", body=alice.signed(market))["body"]["orderId"]
+        live.process.send_signal(signal.SIGTERM)
+        while live.http.get("/ready").status_code == 200:
+            time.sleep(0.01)
+        response = client.ask("create_order", body=alice.signed(market))
+        rejected(response, "DRAINING", 503, "shutting down")
+        assert response["headers"]["retry-after"] == "1"
+        assert client.ask("get_order", {"orderId": order})["body"]["status"] == "open"
+        assert client.ask("set_nonce", body=alice.nonce(1))["body"]["numCancelled"] == 1

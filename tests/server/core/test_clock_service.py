@@ -17,6 +17,7 @@ from clob_server.core.commands import GiveBack
 from clob_server.service import Service
 from clob_server.settings import Settings
 from tests.matchers import buy, market
+from tests.server.feed.harness import Client, until
 
 DAY_MS = 86_400_000
 CHANGES = [route for route in ROUTES if route.needs_time]
@@ -93,6 +94,25 @@ async def test_heartbeat_counts_while_the_time_is_not_certain(tmp_path):
         assert (await server.http.post(path, json=beat)).json()["changed"] is False
         answer = await server.http.post(path, json={**beat, "timeoutMs": 50_000})
         assert (answer.status_code, answer.json()["code"]) == (503, "CLOCK_UNSURE")
+
+
+async def test_socket_rejects_changes_while_the_time_is_not_certain(tmp_path):
+    async with clocked(tmp_path) as server:
+        await server.http.get("/health")  # the first request makes the routes
+        client = Client(server.service.feed, headers=[(b"host", b"localhost")])
+        server.wall_ms += DAY_MS
+        server.service.clock.check()
+        before = server.seq
+        await client.send(type="request", id=1, operation="create_gasless_order", body=ORDER)
+        await client.send(type="request", id=2, operation="list_orders", params={"marketId": "m"})
+        await until(lambda: len(client.messages) == 2)
+        answers = {message["id"]: message for message in client.received()}
+        client.disconnect()
+        await client.task
+        assert (answers[1]["status"], answers[1]["body"]["code"]) == (503, "CLOCK_UNSURE")
+        assert answers[1]["headers"]["retry-after"] == "10"
+        assert answers[2]["status"] == 200
+        assert server.seq == before
 
 
 @pytest.mark.parametrize("jump", [DAY_MS, -DAY_MS])
