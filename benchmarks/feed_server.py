@@ -18,9 +18,12 @@ from msgspec import structs
 from clob import AddMarket, Limits, Market, Order, SetLimits, Side, Submit, tokens
 from clob_server.app import relax_garbage_collection
 from clob_server.core.ids import Ids
-from clob_server.core.sequencer import Committed
+from clob_server.core.sequencer import Committed, Sequencer
 from clob_server.core.state import ServerState
+from clob_server.core.switches import CancelSwitches
 from clob_server.feed import Feed
+from clob_server.http.socket_operations import SocketOperations
+from clob_server.log import MemoryLog
 from clob_server.settings import Settings
 from clob_server.telemetry.metrics import Metrics
 from clob_server.transport.config import TransportLimits
@@ -41,6 +44,9 @@ ORDER = Order(id="", token="1", maker="0xA", side=Side.BUY, price=50, size=token
 class Guard:
     """Accepts every client."""
 
+    def check_site(self, headers: object) -> None:
+        return None
+
     def key_of(self, headers: object) -> None:
         return None
 
@@ -48,6 +54,9 @@ class Guard:
         return None
 
     def may_follow(self, key: object, channel: str, maker: str) -> None:
+        return None
+
+    def may_arm(self, key: object, address: str, maker: str) -> None:
         return None
 
 
@@ -67,6 +76,8 @@ class Ours:
             lambda: time.time_ns() // 1_000_000,
             Metrics(),
         )
+        self.feed.operations = SocketOperations({}, 0)
+        self.switches = CancelSwitches(Sequencer(MemoryLog(), self.exchange, lambda: 0))
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         """Serve as an ASGI application."""
@@ -170,7 +181,7 @@ async def main() -> None:
         config_for(ours, port=0, limits=LIMITS, drain_s=0, grace_s=2),
         on_listening=lambda host, number: port.set_result(number),
     )
-    ours.feed.start(ours.exchange, Ids(bytes(32)))
+    ours.feed.start(ours.exchange, Ids(bytes(32)), ours.switches)
     relax_garbage_collection()  # as a server does
     serving = asyncio.create_task(server.serve())
     raw = await loop.create_server(Raw, "127.0.0.1", 0)
