@@ -142,6 +142,7 @@ ROUTE_RULES: Final[Mapping[str, RouteRule]] = {
     "get_orderbook": _OPEN,
     "get_trades": _OPEN,
     "get_candles": _OPEN,
+    "get_ticker": _OPEN,
     "list_markets": _OPEN,
     "get_market": _OPEN,
     "gasless_split": _GASLESS,

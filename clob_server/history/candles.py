@@ -201,6 +201,14 @@ class UnwrittenTrades:
             if each.event.market == market and each.event.token == token
         ]
 
+    def of_market(self, market: str, after: int) -> list[TimedTrade]:
+        """Return the trades of a market in commands after a number."""
+        return [
+            each
+            for each in self._trades
+            if each.event.market == market and each.command_seq > after
+        ]
+
 
 def with_trades(
     stored: Iterable[Candle], trades: Iterable[TimedTrade], wanted: CandleRange

@@ -9,6 +9,7 @@ import logging
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from itertools import islice, takewhile
 from pathlib import Path
 from typing import Any, Final, TypeVar
@@ -53,6 +54,7 @@ from clob_server.history.store import (
 )
 from clob_server.history.supervisor import Supervisor
 from clob_server.history.thread_writer import ThreadWriter
+from clob_server.history.ticker import MarketDay, StoredDay, read_day, tokens_of, window_begin
 from clob_server.log import SqliteLog
 from clob_server.settings import Settings
 from clob_server.telemetry.metrics import Metrics
@@ -152,6 +154,7 @@ class History:
         self._tapes: dict[str, TradeTape] = {}
         self._start_seq = log.tail.seq
         self._unwritten = UnwrittenTrades(self._start_seq)
+        self._days: dict[str, MarketDay] = {}
         self._writer: ThreadWriter | None = None
         self._store: HistoryStore | None = None
         self._supervisor: Supervisor | None = None
@@ -248,6 +251,8 @@ class History:
         self._unwritten.on_batch(batch)
         for number, trade, now_ms in trades_in(batch):
             self._tape(trade.market).add(TradeRow(trade, now_ms, number))
+            if (day := self._days.get(trade.market)) is not None:
+                day.add(trade, now_ms)
         for held, status, _, _ in self._statuses.on_batch(batch) if self._state.settles else ():
             tape = self._tape(held.market)
             tape.on_change()
@@ -497,6 +502,32 @@ class History:
             return with_trades((), recent, wanted)
         seq, stored = await self._read(lambda reader: reader.candles(wanted), after)
         return with_trades(stored, [each for each in recent if each.command_seq > seq], wanted)
+
+    async def day(self, market: str) -> MarketDay:
+        """Return the trades of a market in the last 24 hours, exact until the next command.
+
+        Raises:
+            UnknownMarketError: the market does not exist.
+            ApiError: RECOVERING, history is too far behind.
+        """
+        unwritten, market_of = self._unwritten, self._state.matcher.market
+        while (day := self._days.get(market)) is None:
+            tape = await self.tape(market)
+            await self.wait_for(unwritten.after)
+            tokens, seq = tokens_of(market_of(market)), 0
+            stored: dict[str, StoredDay] = {}
+            if unwritten.after:  # else nothing is in the file only
+                since_ms = window_begin(self._state.now_ms)
+                find = partial(read_day, market=market, tokens=tokens, since_ms=since_ms)
+                seq, stored = await self._read(find, unwritten.after)
+            # Else the file has grown since it was read, or the NO token has got its id.
+            if unwritten.after <= seq and tokens == tokens_of(market_of(market)):
+                day = MarketDay(stored, unwritten.of_market(market, seq))
+                for token in tokens:  # candles do not show which trade was the last
+                    for row in islice(tape.newest(token=token), 1):
+                        day.of(token).last_price = row.event.price
+                self._days[market] = day
+        return day
 
     async def statuses(self, market: str, rows: Sequence[TradeRow]) -> list[SettlementStatus]:
         """Return the settlement status of each trade of a market.

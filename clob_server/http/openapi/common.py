@@ -136,6 +136,9 @@ NEXT_PAGE: Final = ("link", "x-next-cursor")
 PAGED: Final = "`Link` and `X-Next-Cursor` lead to the next page."
 """Description of a list that is returned in pages."""
 CURSOR: Final = FieldDoc("cursor", TEXT, "`X-Next-Cursor` of the previous page.")
+MIN_SEQ: Final = FieldDoc(
+    "minSeq", COUNT, "Wait until this command was applied: `X-Applied-Seq` of another answer."
+)
 
 
 def page_size(**limits: int) -> FieldDoc:

@@ -6,9 +6,9 @@ from clob_server.api.options import CLIENT_ID_MAX
 from clob_server.api.schemas import AccountBody, MakerFill, OrderBody, OrderWithFills
 from clob_server.http.openapi.common import (
     ADDRESS,
-    COUNT,
     CURSOR,
     MARKET_ID,
+    MIN_SEQ,
     PAGED,
     SWITCH,
     TEXT,
@@ -20,9 +20,6 @@ from clob_server.http.openapi.common import (
 from clob_server.http.openapi.orders import TAG
 from clob_server.http.routes.makers import LIMIT, LIMIT_MAX, SIDES, STATUSES
 
-MIN_SEQ: Final = FieldDoc(
-    "minSeq", COUNT, "Wait until this command was applied: `X-Applied-Seq` of another answer."
-)
 FILTER_MARKET: Final = FieldDoc("marketId", MARKET_ID, "Only the assets and positions of it.")
 CODES: Final = ("INVALID_FIELD", "INVALID_ADDRESS", "UNKNOWN_MARKET", "RECOVERING")
 

@@ -11,6 +11,7 @@ from clob_server.api.schemas import (
     OrderbookBody,
     ReadyBody,
     RootBody,
+    TickerBody,
     TimeBody,
     TradeBody,
     TradesBody,
@@ -20,6 +21,7 @@ from clob_server.http.openapi.common import (
     COMMAND,
     CURSOR,
     MILLISECONDS,
+    MIN_SEQ,
     PAGED,
     SWITCH,
     TOKEN_TEXT,
@@ -84,6 +86,15 @@ DESCRIBED: Final = {
         ),
         codes=("INVALID_FIELD", "UNKNOWN_MARKET", "TOKEN_NOT_IN_MARKET", "RECOVERING"),
         refers=(TradeBody, TradesBody),
+    ),
+    "get_ticker": RouteDoc(
+        TAG,
+        "Get the ticker of a market",
+        TickerBody,
+        "Best prices of the books, last prices, and volume, high and low of the last 24 hours, "
+        "1,440 minutes up to the current one, all at `seq`.",
+        query=(MIN_SEQ,),
+        codes=("INVALID_FIELD", "UNKNOWN_MARKET", "RECOVERING"),
     ),
     "get_candles": RouteDoc(
         TAG,

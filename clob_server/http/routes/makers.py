@@ -33,7 +33,7 @@ from clob_server.core.serialize import (
 from clob_server.history.of_maker import FINISHED, PLACE_MAX, FillRange, FinishedRange
 from clob_server.history.positions import TokenPosition
 from clob_server.http.pagination import CURSOR_MAX, next_page, read_number
-from clob_server.http.routes.markets import read_switch, token_of
+from clob_server.http.routes.markets import applied_seq, read_switch, token_of
 from clob_server.http.server import Request, Route, Server
 
 LIMIT: Final = 100
@@ -287,19 +287,6 @@ def read_place(name: str, cursor: str, default: int) -> int:
         if len(place) < PLACE_DIGITS and number < PLACE_MAX:
             return number
     raise wrong(name, "must be the cursor of an answer", cursor)
-
-
-async def applied_seq(call: Request) -> Headers:
-    """Wait for the command of ``minSeq``; return the header with the last applied command.
-
-    Raises:
-        ApiError: INVALID_FIELD; RECOVERING, the command was not applied within seconds.
-    """
-    server = call.server
-    wanted = read_number(call.query(), "minSeq", 0, 0, CURSOR_MAX)
-    if wanted > server.sequencer.seq:
-        await server.history.wait_for(wanted)
-    return ((b"x-applied-seq", b"%d" % server.sequencer.seq),)
 
 
 ROUTES = (

@@ -15,6 +15,7 @@ from clob_server.api.schemas import CandleBody, CandlesBody, MarketBody, TradesB
 from clob_server.core.registry import MarketText
 from clob_server.core.serialize import market_terms, trade_body
 from clob_server.history.candles import INTERVALS_MS, Candle, CandleRange
+from clob_server.history.ticker import ticker_body
 from clob_server.http.compression import has_current, not_modified
 from clob_server.http.pagination import CURSOR_MAX, next_page, read_number
 from clob_server.http.server import Request, Route, Server
@@ -248,6 +249,20 @@ def candle_body(candle: Candle) -> CandleBody:
     )
 
 
+# ----- tickers -------------------------------------------------------------------------------
+
+
+async def get_ticker(call: Request) -> Reply:
+    """Return best prices, last prices and the trades of the last 24 hours of a market."""
+    server = call.server
+    applied = await applied_seq(call)
+    market_of, name = server.state.matcher.market, call.params["marketId"]
+    day = await server.history.day(market_of(name).id)
+    market = market_of(name)  # after the wait: it may have got its NO token, or be gone
+    now_ms = max(server.clock_ms(), server.state.now_ms)
+    return reply(ticker_body(server.state, market, day, now_ms), headers=applied)
+
+
 # ----- markets -------------------------------------------------------------------------------
 
 
@@ -301,10 +316,24 @@ def read_switch(call: Request, name: str) -> bool:
     return _SWITCH[value]
 
 
+async def applied_seq(call: Request) -> Headers:
+    """Wait for the command of ``minSeq``; return the header with the last applied command.
+
+    Raises:
+        ApiError: INVALID_FIELD; RECOVERING, the command was not applied within seconds.
+    """
+    server = call.server
+    wanted = read_number(call.query(), "minSeq", 0, 0, CURSOR_MAX)
+    if wanted > server.sequencer.seq:
+        await server.history.wait_for(wanted)
+    return ((b"x-applied-seq", b"%d" % server.sequencer.seq),)
+
+
 ROUTES = (
     Route("list_markets", "GET", "/api/markets", list_markets, query=PAGED),
     Route("get_market", "GET", "/api/markets/{marketId}", get_market),
     Route("get_orderbook", "GET", "/api/markets/{marketId}/orderbook", orderbook, query=BOOK_QUERY),
     Route("get_trades", "GET", "/api/markets/{marketId}/trades", trades, query=TRADES_QUERY),
     Route("get_candles", "GET", "/api/markets/{marketId}/candles", candles, query=CANDLES_QUERY),
+    Route("get_ticker", "GET", "/api/markets/{marketId}/ticker", get_ticker, query=("minSeq",)),
 )

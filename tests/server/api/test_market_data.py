@@ -9,7 +9,7 @@ from clob_server.core.serialize import book_checksum
 from clob_server.core.state import ServerState
 from clob_server.http.book_cache import BOOKS_MIN, BookCache
 from tests.matchers import market as market_terms
-from tests.server.api.makers import good, problem
+from tests.server.api.makers import Maker, good, problem
 from tests.server.feed.book_reader import book_in, checksum_of
 
 
@@ -89,3 +89,14 @@ def test_time_is_that_of_the_next_command(http, api, market, alice):
 
 def test_time_rejects_a_query(http):
     problem(http.get("/api/time", params={"zone": "UTC"}), "INVALID_FIELD", "zone")
+
+
+def test_no_token_of_a_ticker_is_null_until_it_has_an_id(api, http, market, alice):
+    path = f"/api/markets/{market.id}/ticker"
+    api.gasless(alice.gasless(market, side=1, price=60))
+    assert good(http.get(path))["no"] is None
+    api.gasless(alice.gasless(market, side=1, price=30, token=market.no))
+    api.gasless(Maker().gasless(market, side=0, price=30, token=market.no))
+    found = good(http.get(path))
+    assert (found["no"]["tokenId"], found["no"]["lastPrice"]) == (str(market.no), 30)
+    assert (found["yes"]["bestAsk"]["price"], found["yes"]["lastPrice"]) == (60, None)
