@@ -144,6 +144,7 @@ class Service(Server):
             records,
             seq=self.sequencer.seq,
             past=self.history,
+            ticker=lambda market: self.history.ticker(market, self.clock_ms),
         )
         self.sequencer.subscribe(self.resting.on_batch, self.history.on_batch, self.feed.on_batch)
         self.sequencer.subscribe(self.switches.on_batch)

@@ -231,5 +231,6 @@ CHANNEL_RULES: Final[Mapping[str, RouteRule]] = {
     "orderbook": _OPEN,
     "user": RouteRule(Rule(Needs.MAKER_ADDRESS), Rule(Needs.KEY_OF_MAKER, READ)),
     "settlement": _OPEN,
+    "ticker": _OPEN,
 }
 """Rules of every WebSocket channel; the key is sent in the handshake."""

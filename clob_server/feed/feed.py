@@ -6,7 +6,7 @@ always agree.
 """
 
 import asyncio
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from functools import partial
 from itertools import compress
 from typing import Final, Protocol
@@ -14,6 +14,7 @@ from typing import Final, Protocol
 from clob import OrderRecord
 from clob_server.api.problems import CONTENT_TYPE, ApiError, problem_of
 from clob_server.api.request import Receive, Scope, Send
+from clob_server.api.schemas import TickerBody
 from clob_server.core.commands import DeactivateKey
 from clob_server.core.ids import Ids
 from clob_server.core.sequencer import Committed, Steps, begin
@@ -36,6 +37,7 @@ from clob_server.feed.requests import Answers, RouteOperations, SocketRequests
 from clob_server.feed.session import Channels, FeedGuard, FeedSession, MessageHandler
 from clob_server.feed.settlement_channel import SettlementChannel
 from clob_server.feed.subscriber import BookSources, PendingMarkets, Subscriber, Subscribers
+from clob_server.feed.ticker_channel import TickerChannel
 from clob_server.feed.user_channel import Past, UserChannel
 from clob_server.settings import Settings
 from clob_server.telemetry.metrics import Metrics
@@ -99,6 +101,7 @@ class Feed:
         *,
         seq: int = 0,
         past: Past | None = None,
+        ticker: Callable[[str], Awaitable[TickerBody]] | None = None,
     ) -> None:
         """Start with the current state; about 1 us per resting order.
 
@@ -109,9 +112,13 @@ class Feed:
             records: all resting orders; None reads them from the state.
             seq: number of the last applied command.
             past: history; without it no client can resume the ``user`` channel.
+            ticker: returns the ticker of a market; without it there is no ``ticker`` channel.
         """
         self._ids = ids
         self._statuses = SettlementStatuses(state.registry.settling)
+        tickers = None if ticker is None else TickerChannel(ticker, self._clock_ms)
+        if tickers is not None:
+            self.listeners.append(tickers)
         self.channels = Channels(
             state,
             MarketStreams(state, self._settings.ws_resume_events, records),
@@ -119,6 +126,7 @@ class Feed:
             UserChannel(state, ids, seq, past),
             SettlementChannel(state, ids),
             switches,
+            tickers,
         )
         loop = asyncio.get_running_loop()
         self._time = loop.time
@@ -129,6 +137,8 @@ class Feed:
         if self._task is not None:
             self._task.cancel()
             self.channels.settlements.close()
+            if self.channels.tickers is not None:
+                self.channels.tickers.close()
         self._broadcaster.close()
         self.subscribers.close_all(RESTART, "server shutting down")
 

@@ -10,7 +10,15 @@ from typing import Any, Final, Literal, TypeAlias
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from clob_server.api.schemas import AssetBalance, LevelBody, MakerFill, OrderBody, TradeBody, Wire
+from clob_server.api.schemas import (
+    AssetBalance,
+    LevelBody,
+    MakerFill,
+    OrderBody,
+    TickerBody,
+    TradeBody,
+    Wire,
+)
 
 POLICY: Final = 1008
 """Close code for a client that breaks a rule or reads too slowly."""
@@ -251,6 +259,24 @@ class SettlementMessage(TokenMessage, frozen=True, kw_only=True, tag="settlement
     """The status."""
 
 
+# ----- about prices ---------------------------------------------------------------------------
+
+
+class TickerMessage(Message, frozen=True, kw_only=True, tag="ticker", gc=False):
+    """The newest ticker of a market; only for extended clients."""
+
+    channel: Literal["ticker"] = "ticker"
+    """Channel."""
+    market_id: str
+    """Market id."""
+    seq: int
+    """Number of the market's last event."""
+    timestamp: int
+    """Time at which the 24 hours end, Unix milliseconds."""
+    data: TickerBody
+    """The ticker, as in ``GET /api/markets/{marketId}/ticker``."""
+
+
 # ----- about the connection ------------------------------------------------------------------
 
 
@@ -357,6 +383,7 @@ EVERY: Final[tuple[type[Message], ...]] = (
     UserFill,
     AccountChanged,
     SettlementMessage,
+    TickerMessage,
     Subscribed,
     Unsubscribed,
     Heartbeat,

@@ -41,12 +41,15 @@ from clob_server.feed.messages import (
 from clob_server.feed.requests import SocketRequest, SocketRequests, read_request
 from clob_server.feed.settlement_channel import SettlementChannel
 from clob_server.feed.subscriber import BookSources, BookSubscription, Subscriber, SubscriptionName
+from clob_server.feed.ticker_channel import TickerChannel, TickerSubscription
 from clob_server.feed.user_channel import UserChannel, UserSubscription
 from clob_server.settings import NO_CHAIN, Settings
 from clob_server.transport.websocket import text_frame
 
 PING: Final = "PING"
 """Text message that some clients send instead of a JSON ping."""
+OF_MARKET: Final = ("orderbook", "ticker")
+"""Channels of a market, without a maker."""
 POSITIONS: Final = {"orderbook": "seq", "user": "cursor"}
 """The field of :class:`Resume` that a channel has."""
 PONG: Final = text_frame(b"PONG")
@@ -83,10 +86,11 @@ class Resume(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Subscribe(ClientRequest, frozen=True, kw_only=True, rename="camel", tag="subscribe"):
     """Start a subscription, or restart it if it exists."""
 
-    channel: Literal["orderbook", "user", "settlement"]
+    channel: Literal["orderbook", "user", "settlement", "ticker"]
     """Channel."""
     market_id: str | None = None
-    """Market id; required for ``orderbook``. With ``maker``, absent means all markets."""
+    """Market id; required for ``orderbook`` and ``ticker``. With ``maker``, absent means all
+    markets."""
     token_id: str | int | None = None
     """Outcome token for ``orderbook``, decimal or hexadecimal; absent means both."""
     maker: str | None = None
@@ -102,7 +106,7 @@ class Subscribe(ClientRequest, frozen=True, kw_only=True, rename="camel", tag="s
 class Unsubscribe(ClientRequest, frozen=True, kw_only=True, rename="camel", tag="unsubscribe"):
     """End a subscription; no error if it does not exist."""
 
-    channel: Literal["orderbook", "user", "settlement"]
+    channel: Literal["orderbook", "user", "settlement", "ticker"]
     """Channel."""
     market_id: str | None = None
     """Market id of the subscription."""
@@ -213,6 +217,7 @@ class Channels(NamedTuple):
     users: UserChannel
     settlements: SettlementChannel
     switches: CancelSwitches
+    tickers: TickerChannel | None
 
 
 class FeedSession:
@@ -302,6 +307,8 @@ class FeedSession:
             self._subscribe_book(request)
         elif request.channel == "user":
             self._subscribe_user(request)
+        elif request.channel == "ticker":
+            self._subscribe_ticker(request)
         else:
             self._subscribe_settlement(request)
 
@@ -457,6 +464,17 @@ class FeedSession:
         channels.settlements.join(subscription, loop_time())
         self._confirm(request, market, None, seq)
 
+    def _subscribe_ticker(self, request: Subscribe) -> None:
+        channels, subscriber = self._channels, self._subscriber
+        market = market_id(request.market_id)
+        seq, name = channels.streams.stream(market).seq, ("ticker", market, "")
+        assert channels.tickers is not None
+        self._check_limit(name)
+        subscription = TickerSubscription(subscriber, market, channels.tickers.leave)
+        subscriber.replace(name, subscription)
+        self._confirm(request, market, None, seq)
+        channels.tickers.join(subscription)
+
     def _confirm(
         self,
         request: Subscribe,
@@ -485,7 +503,7 @@ class FeedSession:
 
     def _unsubscribe(self, request: Unsubscribe) -> None:
         """End a subscription; do nothing if it does not exist."""
-        if request.channel == "orderbook":
+        if request.channel in OF_MARKET:
             scope: TradeScope = market_id(request.market_id), None
         else:
             scope = scope_of(request)
@@ -531,10 +549,12 @@ def check_applies(request: Subscribe) -> None:
     Raises:
         ApiError: INVALID_FIELD.
     """
-    on_book = request.channel == "orderbook"
-    if on_book and request.maker is not None:
-        raise fault("maker", "maker is for the channels user and settlement, not for orderbook")
-    if request.token_id is not None and not on_book:
+    if request.channel in OF_MARKET and request.maker is not None:
+        rule = "maker is for the channels user and settlement"
+        raise fault("maker", f"{rule}, not for {request.channel}")
+    if request.channel == "ticker" and not request.extended:
+        raise fault("extended", "extended must be true for the channel ticker")
+    if request.token_id is not None and request.channel != "orderbook":
         raise fault("tokenId", f"tokenId is for the channel orderbook, not for {request.channel}")
     if request.resume is not None:
         check_resume(request.resume, request.channel)

@@ -18,7 +18,7 @@ import apsw
 import msgspec
 
 from clob_server.api.problems import ApiError
-from clob_server.api.schemas import MakerFill, OrderBody, TradeSummary
+from clob_server.api.schemas import MakerFill, OrderBody, TickerBody, TradeSummary
 from clob_server.core.ids import Cursor, Ids, order_hash_in
 from clob_server.core.sequencer import Committed, LogThread, Sequencer, trades_in
 from clob_server.core.serialize import maker_fill, summaries, trade_body
@@ -54,7 +54,14 @@ from clob_server.history.store import (
 )
 from clob_server.history.supervisor import Supervisor
 from clob_server.history.thread_writer import ThreadWriter
-from clob_server.history.ticker import MarketDay, StoredDay, read_day, tokens_of, window_begin
+from clob_server.history.ticker import (
+    MarketDay,
+    StoredDay,
+    read_day,
+    ticker_body,
+    tokens_of,
+    window_begin,
+)
 from clob_server.log import SqliteLog
 from clob_server.settings import Settings
 from clob_server.telemetry.metrics import Metrics
@@ -512,7 +519,7 @@ class History:
         """
         unwritten, market_of = self._unwritten, self._state.matcher.market
         while (day := self._days.get(market)) is None:
-            tape = await self.tape(market)
+            tape = await self.tape(market_of(market).id)
             await self.wait_for(unwritten.after)
             tokens, seq = tokens_of(market_of(market)), 0
             stored: dict[str, StoredDay] = {}
@@ -528,6 +535,17 @@ class History:
                         day.of(token).last_price = row.event.price
                 self._days[market] = day
         return day
+
+    async def ticker(self, market: str, clock_ms: Callable[[], int]) -> TickerBody:
+        """Return the ticker of a market, with all commands until now.
+
+        Raises:
+            UnknownMarketError: the market does not exist.
+            ApiError: RECOVERING, history is too far behind.
+        """
+        day, state = await self.day(market), self._state
+        now_ms = max(clock_ms(), state.now_ms)
+        return ticker_body(state, state.matcher.market(market), day, now_ms)
 
     async def statuses(self, market: str, rows: Sequence[TradeRow]) -> list[SettlementStatus]:
         """Return the settlement status of each trade of a market.

@@ -15,7 +15,6 @@ from clob_server.api.schemas import CandleBody, CandlesBody, MarketBody, TradesB
 from clob_server.core.registry import MarketText
 from clob_server.core.serialize import market_terms, trade_body
 from clob_server.history.candles import INTERVALS_MS, Candle, CandleRange
-from clob_server.history.ticker import ticker_body
 from clob_server.http.compression import has_current, not_modified
 from clob_server.http.pagination import CURSOR_MAX, next_page, read_number
 from clob_server.http.server import Request, Route, Server
@@ -256,11 +255,8 @@ async def get_ticker(call: Request) -> Reply:
     """Return best prices, last prices and the trades of the last 24 hours of a market."""
     server = call.server
     applied = await applied_seq(call)
-    market_of, name = server.state.matcher.market, call.params["marketId"]
-    day = await server.history.day(market_of(name).id)
-    market = market_of(name)  # after the wait: it may have got its NO token, or be gone
-    now_ms = max(server.clock_ms(), server.state.now_ms)
-    return reply(ticker_body(server.state, market, day, now_ms), headers=applied)
+    body = await server.history.ticker(call.params["marketId"], server.clock_ms)
+    return reply(body, headers=applied)
 
 
 # ----- markets -------------------------------------------------------------------------------

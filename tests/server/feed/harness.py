@@ -16,6 +16,7 @@ from clob_server.core.state import ServerState
 from clob_server.core.switches import CancelSwitches
 from clob_server.feed import Feed
 from clob_server.feed.broadcast import texts_in
+from clob_server.history.ticker import MarketDay, ticker_body
 from clob_server.log import MemoryLog
 from clob_server.settings import Settings
 from clob_server.telemetry.metrics import Metrics
@@ -81,7 +82,7 @@ class FeedHarness:
 
     async def __aenter__(self):
         switches = CancelSwitches(self.engine)
-        self.feed.start(self.exchange, self.ids, switches)
+        self.feed.start(self.exchange, self.ids, switches, ticker=self.ticker)
         self.engine.subscribe(self.feed.on_batch, switches.on_batch)
         self._work = asyncio.create_task(self.engine.run())
         return self
@@ -94,6 +95,11 @@ class FeedHarness:
         await self._work
         await asyncio.gather(*(client.task for client in self.clients))
         assert not self.feed.subscribers
+
+    async def ticker(self, market):
+        """Return the ticker of a market, as if it had no trades."""
+        terms = self.exchange.matcher.market(market)
+        return ticker_body(self.exchange, terms, MarketDay({}, ()), self.now_ms)
 
     async def client(self, **options):
         """Connect a client."""

@@ -64,6 +64,7 @@ async def every_message():
             Reduce(order_id="a", size=1, now_ms=2),
             buy("d", 60, 9, now_ms=2),
         )
+        await extended.send(type="subscribe", channel="ticker", marketId="m", extended=True)
         await extended.send(type="ping")
         await extended.send(type="request", id=7, operation="create_order", body={"maker": MAKER})
         await extended.send(type="subscribe", channel="settlement", id="x")
@@ -79,6 +80,7 @@ async def every_message():
             return {m["channel"] for m in extended.messages if m["type"] == "heartbeat"}
 
         await until(lambda: heartbeats() == {"orderbook", "user"})
+        await until(lambda: any(m["type"] == "ticker" for m in extended.messages))
         await extended.send(type="unsubscribe", channel="orderbook", marketId="m")
         return plain.received(), extended.received()
 
