@@ -12,7 +12,7 @@ author = "The clob authors"
 copyright = "2026, The clob authors"
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
 myst_enable_extensions = ["colon_fence", "deflist"]
-myst_heading_anchors = 2
+myst_heading_anchors = 3
 html_theme = "furo"
 html_title = "clob"
 
