@@ -8,7 +8,7 @@ from typing import Any, Final, TypeAlias
 import msgspec
 
 import clob
-from clob_server.api import schemas
+from clob_server.api import schemas, ticker_schemas
 from clob_server.api.docstrings import field_texts
 from clob_server.feed import messages, session
 from clob_server.feed.messages import EVERY, PLAIN, Message
@@ -34,7 +34,7 @@ cancels orders as the HTTP interface does; its answer is a `response`."""
 def document() -> Schema:
     """Return the AsyncAPI document."""
     _, components = msgspec.json.schema_components([*EVERY, *REQUESTS], ref_template=REF)
-    kinds = {**vars(schemas), **vars(messages), **vars(session)}
+    kinds = {**vars(schemas), **vars(ticker_schemas), **vars(messages), **vars(session)}
     described = {name: described_schema(kinds[name], each) for name, each in components.items()}
     sent, received = [names(kinds) for kinds in (EVERY, REQUESTS)]
     return {

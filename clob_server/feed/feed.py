@@ -14,7 +14,7 @@ from typing import Final, Protocol
 from clob import OrderRecord
 from clob_server.api.problems import CONTENT_TYPE, ApiError, problem_of
 from clob_server.api.request import Receive, Scope, Send
-from clob_server.api.schemas import TickerBody
+from clob_server.api.ticker_schemas import TickerBody
 from clob_server.core.commands import DeactivateKey
 from clob_server.core.ids import Ids
 from clob_server.core.sequencer import Committed, Steps, begin

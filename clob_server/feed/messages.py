@@ -10,15 +10,8 @@ from typing import Any, Final, Literal, TypeAlias
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from clob_server.api.schemas import (
-    AssetBalance,
-    LevelBody,
-    MakerFill,
-    OrderBody,
-    TickerBody,
-    TradeBody,
-    Wire,
-)
+from clob_server.api.schemas import AssetBalance, LevelBody, MakerFill, OrderBody, TradeBody, Wire
+from clob_server.api.ticker_schemas import TickerBody
 
 POLICY: Final = 1008
 """Close code for a client that breaks a rule or reads too slowly."""

@@ -12,7 +12,7 @@ import msgspec
 
 from clob.errors import UnknownMarketError
 from clob_server.api.problems import ApiError
-from clob_server.api.schemas import TickerBody
+from clob_server.api.ticker_schemas import TickerBody
 from clob_server.feed.broadcast import ScopedSubscription
 from clob_server.feed.event_messages import message_frame
 from clob_server.feed.market_stream import MarketStream, NewEvents

@@ -18,7 +18,8 @@ import apsw
 import msgspec
 
 from clob_server.api.problems import ApiError
-from clob_server.api.schemas import MakerFill, OrderBody, TickerBody, TradeSummary
+from clob_server.api.schemas import MakerFill, OrderBody, TradeSummary
+from clob_server.api.ticker_schemas import TickerBody
 from clob_server.core.ids import Cursor, Ids, order_hash_in
 from clob_server.core.sequencer import Committed, LogThread, Sequencer, trades_in
 from clob_server.core.serialize import maker_fill, summaries, trade_body

@@ -12,7 +12,7 @@ import msgspec
 
 from clob import Market, Trade
 from clob.depth import Level
-from clob_server.api.schemas import BestPrice, TickerBody, TokenTicker
+from clob_server.api.ticker_schemas import BestPrice, TickerBody, TokenTicker
 from clob_server.core.state import ServerState
 from clob_server.history.candles import (
     INTERVALS_MS,

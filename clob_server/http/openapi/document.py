@@ -7,7 +7,7 @@ from typing import Any, Final
 import msgspec
 
 import clob
-from clob_server.api import problems, schemas
+from clob_server.api import problems, schemas, ticker_schemas
 from clob_server.api.docstrings import field_texts
 from clob_server.api.problems import CONTENT_TYPE, PROBLEMS, ProblemBody
 from clob_server.auth.policy import ROUTE_RULES, Budget
@@ -53,7 +53,7 @@ event stream is described in `/asyncapi.json`."""
 
 KINDS: Final = {
     name: kind
-    for module in (schemas, problems, admin_schemas, operation_bodies, messages)
+    for module in (schemas, ticker_schemas, problems, admin_schemas, operation_bodies, messages)
     for name, kind in vars(module).items()
     if isinstance(kind, type) and issubclass(kind, msgspec.Struct)
 }

@@ -11,11 +11,11 @@ from clob_server.api.schemas import (
     OrderbookBody,
     ReadyBody,
     RootBody,
-    TickerBody,
     TimeBody,
     TradeBody,
     TradesBody,
 )
+from clob_server.api.ticker_schemas import TickerBody
 from clob_server.history.candles import INTERVALS_MS
 from clob_server.http.openapi.common import (
     COMMAND,

@@ -181,10 +181,10 @@ def test_probes_and_pages_take_any_query(http):
 MESSAGES = {
     '{"type": "subscribe", "channel": "orderbook", "market": "m"}': "did you mean marketId?",
     '{"type": "subscribe", "channel": "books", "marketId": "m"}': (
-        'channel must be one of orderbook, settlement, user; got "books"'
+        'channel must be one of orderbook, settlement, ticker, user; got "books"'
     ),
     '{"type": "subscribe", "marketId": "m"}': (
-        "channel is missing; it must be one of orderbook, settlement, user"
+        "channel is missing; it must be one of orderbook, settlement, ticker, user"
     ),
     '{"type": "sub"}': 'type must be one of subscribe, unsubscribe, ping, request; got "sub"',
     '{"channel": "orderbook"}': (
