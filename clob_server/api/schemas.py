@@ -481,7 +481,7 @@ class CancelledBody(Wire, frozen=True, kw_only=True):
     """Their ids in order of acceptance, the first 10,000."""
 
 
-class HeartbeatBody(Wire, frozen=True, kw_only=True):
+class SwitchBody(Wire, frozen=True, kw_only=True):
     """Response to a heartbeat."""
 
     success: bool

@@ -8,12 +8,12 @@ from clob_server.api.schemas import (
     CancelledBody,
     CreatedBody,
     DelegateBody,
-    HeartbeatBody,
     InvalidBody,
     NonceBody,
     OrderBody,
     OutlookBody,
     ReplacedBody,
+    SwitchBody,
 )
 from clob_server.http.openapi.common import (
     ADDRESS,
@@ -343,7 +343,7 @@ DESCRIBED: Final = {
     "heartbeat": RouteDoc(
         TAG,
         "Cancel all orders of a maker unless heartbeats follow",
-        HeartbeatBody,
+        SwitchBody,
         "Unless another heartbeat arrives within `timeoutMs`, all resting orders of the maker are "
         "cancelled, and no heartbeat is awaited any more. Production requires a key, scope "
         "`cancel`, bound to the maker.",

@@ -10,7 +10,7 @@ from clob.signing import Signed, SignedSetDelegate, SignedSetNonce, verify
 from clob_server.api.faults import present, read_wallet, wrong
 from clob_server.api.problems import content_of
 from clob_server.api.request import Reply, reply
-from clob_server.api.schemas import CancelledBody, DelegateBody, HeartbeatBody, NonceBody
+from clob_server.api.schemas import CancelledBody, DelegateBody, NonceBody, SwitchBody
 from clob_server.core.commands import SetDelegate
 from clob_server.core.switches import TIMEOUT_MAX_MS, TIMEOUT_MIN_MS
 from clob_server.http.routes.markets import read_token
@@ -138,7 +138,7 @@ async def heartbeat(call: Request) -> Reply:
         call.server.guard.may_act_for(call, maker)
     timeout_ms = read_timeout(body.get("timeoutMs"))
     changed = await call.server.switches.heartbeat(makers, timeout_ms)
-    return reply(HeartbeatBody(success=True, makers=makers, timeout_ms=timeout_ms, changed=changed))
+    return reply(SwitchBody(success=True, makers=makers, timeout_ms=timeout_ms, changed=changed))
 
 
 def read_timeout(value: object) -> int:

@@ -204,7 +204,7 @@ MESSAGES = {
     ),
     '{"type": "subscribe", "channel": "orderbook"}': "marketId is missing",
     '{"type": "subscribe", "channel": "orderbook", "marketId": "m", "resume": {}}': (
-        "resume.seq is missing; it must be an integer"
+        "resume.seq is missing; it is required for the channel orderbook"
     ),
     "[]": "the message must be a JSON object; got an array",
 }
