@@ -144,8 +144,7 @@ class CancelSwitches:
                 await self._sequencer.deliver(_nothing)
         while True:
             await asyncio.sleep(TICK_S)
-            if due := self._deadlines.take_due(self._clock()):
-                await asyncio.gather(*map(self._fire, due))
+            await self._fire_due()
 
     def stop(self) -> None:
         """Fire no switch any more, since the server stops; the next start decides."""
@@ -225,7 +224,7 @@ class CancelSwitches:
         key = (lease.maker, DISCONNECT)
         if lease.cancels:
             self._deadlines.set(key, self._clock())
-        ending = self._fire(key) if lease.cancels else self._disarm(lease.maker)
+        ending = self._fire_due() if lease.cancels else self._disarm(lease.maker)
         task = asyncio.get_running_loop().create_task(ending)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -266,6 +265,11 @@ class CancelSwitches:
             self._deadlines.remove(key)
             fields = {"maker": command.maker, "cause": command.cause}
             _LOG.info("the orders of a maker were cancelled by its switch", extra=fields)
+
+    async def _fire_due(self) -> None:
+        """Fire the switches that are due, unless they are being fired."""
+        if due := self._deadlines.take_due(self._clock()):
+            await asyncio.gather(*map(self._fire, due))
 
     async def _fire(self, key: Key) -> None:
         """Fire a switch, and look at it again if it is still armed."""

@@ -1,7 +1,6 @@
 """Cancels of many orders, reductions, replacements and atomic batches over HTTP."""
 
 import concurrent.futures
-import time
 
 import pytest
 
@@ -35,11 +34,11 @@ def statuses(api, *order_ids):
     return [api.order(order_id)["status"] for order_id in order_ids]
 
 
-def past_ms():
-    """Return the current time, once the clock has passed it."""
-    before = now_ms()
-    while now_ms() <= before + 1:
-        time.sleep(0.001)
+def past_ms(http):
+    """Return the time of the server, once it has passed."""
+    before = server_ms = good(http.get("/api/time"))["nowMs"]
+    while server_ms <= before + 1:
+        server_ms = good(http.get("/api/time"))["nowMs"]
     return before
 
 
@@ -171,7 +170,7 @@ def test_signed_cancel_covers_its_filters_and_only_earlier_orders(
         [api.place(alice.signed(market, side, price))["orderId"] for _ in range(2)]
         for side, price in ((BUY, 40), (SELL, 60))
     )
-    signed_ms = past_ms()
+    signed_ms = past_ms(http)
     sell_side = alice.cancel_all(signed_ms, market_id=market.id, side=1)
     for query in ({"all": "true"}, {"marketId": market.id}, {"side": "SELL"}):
         problem(cancel_all(http, alice, sell_side, **query), "INVALID_SIGNATURE")
@@ -183,7 +182,7 @@ def test_signed_cancel_covers_its_filters_and_only_earlier_orders(
     assert good(cancel_all(http, alice, sell_side, **query))["orderIds"] == []
     everything = alice.cancel_all(signed_ms)
     assert good(cancel_all(http, alice, everything, all="true"))["orderIds"] == buys
-    by_token = alice.cancel_all(past_ms(), token_id=str(market.yes))
+    by_token = alice.cancel_all(past_ms(http), token_id=str(market.yes))
     reply = good(cancel_all(http, alice, by_token, tokenId=hex(market.yes)))
     assert reply["orderIds"] == [later]
 
@@ -195,7 +194,7 @@ def test_signed_cancel_of_all_is_sent_as_it_was_signed(http, api, market, alice)
         ({"token_id": str(market.yes)}, {"tokenId": hex(market.yes)}),
         ({}, {"all": "true"}),
     ):
-        cancel = SignedCancelAll(maker=alice.address, timestamp_ms=past_ms(), **filters)
+        cancel = SignedCancelAll(maker=alice.address, timestamp_ms=past_ms(http), **filters)
         body = sign(cancel, DOMAIN, alice.key).to_json()
         expected = [] if filters.get("side") else [order_id]
         for name, value in (("marketId", "x"), ("tokenId", 5), ("side", 0)):

@@ -50,8 +50,7 @@ class Harness:
         self.now_s += seconds
         self.now_ms += int(seconds * 1000)
         for _ in range(LOOKS):
-            due = self.switches._deadlines.take_due(self.now_s)
-            await asyncio.gather(*map(self.switches._fire, due))
+            await asyncio.gather(*self.switches._tasks, self.switches._fire_due())
             self.now_s += 0.1
 
     async def rest(self, *makers, market="m"):
@@ -239,6 +238,7 @@ async def test_socket_that_returns_at_once_finds_no_orders_and_stays_armed():
         lease = it.switches.hold("a")
         await it.pass_s(60)
         assert it.num_open("a") == 0
+        assert len(it.commands(CancelAll)) == 1
         assert it.switches.is_armed(lease)
         await it.rest("a")
         await it.pass_s(60)
@@ -247,6 +247,7 @@ async def test_socket_that_returns_at_once_finds_no_orders_and_stays_armed():
         await it.pass_s(0)
         assert it.num_open("a") == 0
         assert not it.state.registry.switches
+        assert len(it.commands(FireSwitch)) == 1
 
 
 async def test_heartbeat_during_a_firing_arms_anew():
