@@ -28,8 +28,9 @@ DESCRIBED: Final = {
         TAG,
         "Get an order",
         OrderWithFills,
-        "By id or by signed hash.",
+        "By id or by signed hash; with `maker` also by `client:` and its `clientOrderId`.",
         query=(
+            FieldDoc("maker", ADDRESS, "The maker that the order must have."),
             FieldDoc("fills", SWITCH, f"`true` adds its fills, oldest first, up to {LIMIT_MAX}."),
         ),
         codes=("UNKNOWN_ORDER", "INVALID_ORDER_ID", "INVALID_FIELD", "RECOVERING"),

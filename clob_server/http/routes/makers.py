@@ -10,7 +10,9 @@ from typing import Final
 import msgspec
 
 from clob import Balance, Mode
+from clob.errors import UnknownOrderError
 from clob.signing import fields
+from clob.signing.fields import received
 from clob.status import OrderRecord
 from clob_server.api.faults import one_of, wrong
 from clob_server.api.options import CLIENT_ID_MAX, market_id
@@ -35,6 +37,7 @@ from clob_server.history.positions import TokenPosition
 from clob_server.http.pagination import CURSOR_MAX, next_page, read_number
 from clob_server.http.routes.markets import applied_seq, read_switch, token_of
 from clob_server.http.server import Request, Route, Server
+from clob_server.orders.lookup import CLIENT
 
 LIMIT: Final = 100
 """Default number of orders or fills in a list."""
@@ -107,14 +110,39 @@ class OrderFilters(msgspec.Struct, frozen=True):
 
 
 async def get_order(call: Request) -> Reply:
-    """Return an order by its id or by its hash, with ``fills=true`` with its fills."""
-    server = call.server
-    order = await server.lookup.get(call.params["orderId"])
+    """Return an order by a reference, with ``fills=true`` with its fills."""
+    server, ref, maker = call.server, call.params["orderId"], call.query().get("maker")
+    if maker is None and ref.startswith(CLIENT):
+        raise wrong("maker", f"is required with {CLIENT} and a clientOrderId", None)
+    if maker is None:
+        order = await server.lookup.get(ref)
+    else:
+        order = await order_of(server, fields.address("maker", maker), ref)
     if not read_switch(call, "fills"):
         return reply(order)
     rows = await server.history.fills_of(order.id, LIMIT_MAX)
     fills = await server.history.fill_bodies(rows)
     return reply(OrderWithFills(**msgspec.structs.asdict(order), fills=fills))
+
+
+async def order_of(server: Server, maker: str, ref: str) -> OrderBody:
+    """Return an order of a maker; of several with its own name for it, the newest one.
+
+    Raises:
+        UnknownOrderError: the maker has no such order.
+    """
+    record = server.lookup.known_to(maker, ref)
+    if record is not None:
+        order: OrderBody | None = order_body(record, server.state.signature(record.order.id))
+    elif ref.startswith(CLIENT):
+        names = (("client_id", ref.removeprefix(CLIENT)),)
+        found = await server.history.finished(FinishedRange(maker, FINISHED, PLACE_MAX, 1, names))
+        order = found[0][1] if found else None
+    else:
+        order = await server.lookup.find(ref)
+    if order is None or order.maker != maker:
+        raise UnknownOrderError(f"maker {maker} has no order {received(ref[:99])}")
+    return order
 
 
 async def list_orders(call: Request) -> Reply:
@@ -290,7 +318,7 @@ def read_place(name: str, cursor: str, default: int) -> int:
 
 
 ROUTES = (
-    Route("get_order", "GET", "/api/orders/{orderId}", get_order, query=("fills",)),
+    Route("get_order", "GET", "/api/orders/{orderId}", get_order, query=("maker", "fills")),
     Route("list_orders", "GET", "/api/orders", list_orders, query=LISTED),
     Route("list_fills", "GET", "/api/fills", list_fills, query=FILLS),
     Route("get_account", "GET", "/api/accounts/{maker}", get_account, query=("marketId", "minSeq")),

@@ -70,6 +70,19 @@ def test_an_order_is_returned_with_its_fills(api, http, market, alice, bob):
     problem(http.get(f"/api/orders/{order}", params={"fills": "yes"}), "INVALID_FIELD", "fills")
 
 
+def test_an_order_is_returned_by_the_name_that_its_maker_gave_it(api, http, market, alice, bob):
+    path, maker = "/api/orders/client:q-1", {"maker": alice.address}
+    order_id = api.gasless(alice.gasless(market, SELL, 40, clientOrderId="q-1"))["orderId"]
+    found = good(http.get(path, params=maker))
+    assert (found["id"], found["status"]) == (order_id, "open")
+    problem(http.get(path), "INVALID_FIELD", "maker")
+    for unknown in (path, f"/api/orders/{order_id}"):
+        problem(http.get(unknown, params={"maker": bob.address}), "UNKNOWN_ORDER")
+    api.place(bob.signed(market, BUY, 40))
+    found = good(http.get(path, params={**maker, "fills": "true"}))
+    assert (found["id"], found["status"], len(found["fills"])) == (order_id, "filled", 1)
+
+
 def test_orders_are_listed_by_status_open_ones_first(api, http, market, alice, bob):
     def listed(**query):
         return [each["id"] for each in api.orders(maker=alice.address, **query)]
