@@ -33,7 +33,13 @@ DESCRIBED: Final = {
             FieldDoc("maker", ADDRESS, "The maker that the order must have."),
             FieldDoc("fills", SWITCH, f"`true` adds its fills, oldest first, up to {LIMIT_MAX}."),
         ),
-        codes=("UNKNOWN_ORDER", "INVALID_ORDER_ID", "INVALID_FIELD", "RECOVERING"),
+        codes=(
+            "UNKNOWN_ORDER",
+            "INVALID_ORDER_ID",
+            "INVALID_FIELD",
+            "INVALID_ADDRESS",
+            "RECOVERING",
+        ),
     ),
     "list_orders": RouteDoc(
         TAG,

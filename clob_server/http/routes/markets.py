@@ -9,12 +9,13 @@ from clob.errors import TokenNotInMarketError
 from clob.units import PRICE_MAX
 from clob_server.api.faults import fault, one_of, wrong
 from clob_server.api.options import check_milliseconds
-from clob_server.api.problems import Headers
+from clob_server.api.problems import ApiError, Headers
 from clob_server.api.request import JSON, Reply, reply
 from clob_server.api.schemas import CandleBody, CandlesBody, MarketBody, TradesBody
 from clob_server.core.registry import MarketText
 from clob_server.core.serialize import market_terms, trade_body
 from clob_server.history.candles import INTERVALS_MS, Candle, CandleRange
+from clob_server.history.history import WAIT_S
 from clob_server.http.compression import has_current, not_modified
 from clob_server.http.pagination import CURSOR_MAX, next_page, read_number
 from clob_server.http.server import Request, Route, Server
@@ -321,7 +322,13 @@ async def applied_seq(call: Request) -> Headers:
     server = call.server
     wanted = read_number(call.query(), "minSeq", 0, 0, CURSOR_MAX)
     if wanted > server.sequencer.seq:
-        await server.history.wait_for(wanted)
+        try:
+            await server.history.wait_for(wanted)
+        except ApiError:
+            if wanted <= (seq := server.sequencer.seq):
+                raise
+            waited = f"was not executed within {WAIT_S:g} seconds; the last one is {seq}"
+            raise ApiError("RECOVERING", f"command {wanted} of minSeq {waited}") from None
     return ((b"x-applied-seq", b"%d" % server.sequencer.seq),)
 
 

@@ -12,7 +12,8 @@ from tests.server.meta.operators import token_of
 
 # A body may be right by its schema and wrong by its meaning: 422. Of a batch each order has its
 # own result, and so has an order that is only to be checked: an error of it is not a rejection.
-# Chain operations are rejected with 503 without a chain. A body that is too large is a 413.
+# Chain operations are rejected with 503 without a chain, and so is a minSeq that does not come. A
+# body that is too large is a 413.
 CONFIG = """
 hooks = "described_codes.py"
 
@@ -30,6 +31,7 @@ checks.negative_data_rejection.enabled = false
 include-operation-id = [
   "gasless_split", "gasless_merge", "gasless_redeem", "gasless_faucet", "gasless_operation",
   "admin_list_operations", "admin_retry_operation", "admin_create_market",
+  "list_orders", "list_fills", "get_account", "get_ticker",
 ]
 checks.not_a_server_error.enabled = false
 """
