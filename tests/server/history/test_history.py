@@ -55,9 +55,11 @@ def make_trades(live, market, count):
 
 
 def trades(live, market, **params):
-    """Request one page of trades."""
-    answer = live.http.get(f"/api/markets/{market}/trades", params=params)
-    assert answer.status_code == 200, answer.text
+    """Request one page of trades, again while the history process lacks processor time."""
+    end = time.monotonic() + PATIENCE_S
+    while (answer := live.http.get(f"/api/markets/{market}/trades", params=params)).is_error:
+        assert answer.json()["code"] == "RECOVERING", answer.text
+        assert time.monotonic() < end, answer.text
     return answer
 
 
