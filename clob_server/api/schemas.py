@@ -191,7 +191,7 @@ class CandlesBody(Wire, frozen=True, kw_only=True):
     """Candles, oldest first."""
 
 
-class FillData(TradeBody, frozen=True, kw_only=True, gc=False):
+class MakerFill(TradeBody, frozen=True, kw_only=True, gc=False):
     """A trade from the view of the maker of one of its orders."""
 
     order_id: str
@@ -202,11 +202,6 @@ class FillData(TradeBody, frozen=True, kw_only=True, gc=False):
     """Side of the maker's order: 0 buy, 1 sell."""
     remaining: str
     """Remaining size of the maker's order, in wei."""
-
-
-class MakerFill(FillData, frozen=True, kw_only=True):
-    """A fill in a list."""
-
     maker: str
     """The maker of the order."""
     fee: str

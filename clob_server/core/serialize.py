@@ -181,16 +181,6 @@ def trade_body(
     )
 
 
-def fill_fields(event: Trade, *, is_incoming: bool) -> dict[str, Any]:
-    """Return the fields of a fill besides those of its trade."""
-    return {
-        "order_id": str(event.incoming_order_id if is_incoming else event.resting_order_id),
-        "role": "incoming" if is_incoming else "resting",
-        "side": int(event.incoming_side if is_incoming else 1 - event.incoming_side),
-        "remaining": str(event.incoming_remaining if is_incoming else event.resting_remaining),
-    }
-
-
 def maker_fill(
     event: Trade, body: TradeBody, cursor: Cursor, side: Side, *, is_incoming: bool
 ) -> MakerFill:
@@ -205,7 +195,10 @@ def maker_fill(
     """
     return MakerFill(
         **structs.asdict(body),
-        **fill_fields(event, is_incoming=is_incoming),
+        order_id=str(event.incoming_order_id if is_incoming else event.resting_order_id),
+        role="incoming" if is_incoming else "resting",
+        side=int(side),
+        remaining=str(event.incoming_remaining if is_incoming else event.resting_remaining),
         maker=event.seller if side else event.buyer,
         fee=str(event.seller_fee if side else event.buyer_fee),
         cursor=str(cursor),
