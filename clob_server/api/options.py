@@ -94,7 +94,24 @@ def check_expiration(expiration_s: int) -> None:
 
 
 def market_id(value: object) -> str:
-    """Parse a market id: 1 to 64 characters of ``[A-Za-z0-9._:-]`` (decision 25)."""
+    """Parse a market id: 1 to 64 characters of ``[A-Za-z0-9._:-]`` (decision 25).
+
+    Raises:
+        ApiError: INVALID_FIELD; also for ``.`` and ``..``, which clients remove from paths.
+    """
+    name = known_market_id(value)
+    if name in (".", ".."):
+        rule = "must not be . or .., which clients remove from paths"
+        raise wrong("marketId", rule, value)
+    return name
+
+
+def known_market_id(value: object) -> str:
+    """Parse the id of a market in a path; logs of older versions have ``.`` and ``..`` as well.
+
+    Raises:
+        ApiError: INVALID_FIELD.
+    """
     if type(value) is str and 0 < len(value) <= MARKET_ID_MAX and _MARKET_ID.issuperset(value):
         return value
     raise wrong("marketId", f"must be 1 to {MARKET_ID_MAX} of A-Z a-z 0-9 . _ : -", value)

@@ -122,6 +122,7 @@ PROBLEMS: Final[Mapping[str, ProblemType]] = {
     "UNKNOWN_TRADE": ProblemType(404, "Trade not found"),
     "MARKET_NOT_OPEN": ProblemType(409, "Not allowed in the market's mode"),
     "NONCE_TOO_LOW": ProblemType(422, "Nonce too low"),
+    "REMAINING_CHANGED": ProblemType(409, "Remaining size is another one"),
     "SIZE_NOT_REDUCED": ProblemType(422, "Size not reduced"),
     "TOO_MANY_ORDERS": ProblemType(422, "Too many open orders"),
     "INSUFFICIENT_BALANCE": ProblemType(422, "Insufficient balance"),

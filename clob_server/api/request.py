@@ -69,6 +69,10 @@ class RequestIds:
         self._count += 1
         return f"{self._process}-{self._count:x}"
 
+    def of(self, sent: bytes | None) -> str:
+        """Return the id that a client has sent, or a new one unless it may be used."""
+        return self.next() if sent is None or not is_request_id(sent) else sent.decode()
+
 
 class ApiRequest:
     """One HTTP request; without a valid ``X-Request-Id`` it gets a new id."""
@@ -98,12 +102,7 @@ class ApiRequest:
         self.usage: Any = None
         """The usage of its rate limits, which the reply shows; None for a reply without them."""
         self.body: bytes = b""
-        request_id = self.headers.get(b"x-request-id")
-        self.request_id: str = (
-            request_ids.next()
-            if request_id is None or not is_request_id(request_id)
-            else request_id.decode()
-        )
+        self.request_id: str = request_ids.of(self.headers.get(b"x-request-id"))
         """The id that logs and problems show."""
         self.send_reply: SendReply | None = None
         """Writes the whole reply at once; None where it is sent through ASGI."""

@@ -118,7 +118,10 @@ def _translated(part: re.Match[str]) -> str:
     if text[0] == '"':
         return text
     if text[0] == "'":
-        return received(ast.literal_eval(text))
+        try:
+            return received(ast.literal_eval(text))
+        except (SyntaxError, ValueError):  # quotes in a path, for example, not those of a text
+            return text
     return part[1] or _NAMES[text]
 
 

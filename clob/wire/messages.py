@@ -10,8 +10,10 @@ from typing import Any, Final, Literal, TypeAlias
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from clob_server.api.schemas import AssetBalance, LevelBody, MakerFill, OrderBody, TradeBody, Wire
-from clob_server.api.ticker_schemas import TickerBody
+from clob.wire import Wire
+from clob.wire.accounts import AssetBalance
+from clob.wire.markets import CandlesBody, LevelBody, TickerBody, TradeBody
+from clob.wire.orders import MakerFill, OrderBody
 
 POLICY: Final = 1008
 """Close code for a client that breaks a rule or reads too slowly."""
@@ -205,6 +207,8 @@ class Orders(Message, frozen=True, kw_only=True, tag="orders", gc=False):
     """Time of the message, Unix milliseconds."""
     cursor: str
     """Position to resume from: the orders are as after it."""
+    maker: str | UnsetType = UNSET
+    """The maker."""
     data: list[OrderBody]
     """The orders, oldest first."""
 
@@ -270,6 +274,18 @@ class TickerMessage(Message, frozen=True, kw_only=True, tag="ticker", gc=False):
     """The ticker, as in ``GET /api/markets/{marketId}/ticker``."""
 
 
+class CandlesMessage(TokenMessage, frozen=True, kw_only=True, tag="candles", gc=False):
+    """The candles of a token that changed; only for extended clients."""
+
+    channel: Literal["candles"] = "candles"
+    """Channel."""
+    timestamp: int
+    """Time of the message, Unix milliseconds."""
+    data: CandlesBody
+    """The newest state of each candle that changed, as in ``GET /api/markets/{marketId}/candles``;
+    in the first message the newest candle, or none."""
+
+
 # ----- about the connection ------------------------------------------------------------------
 
 
@@ -294,6 +310,8 @@ class Subscribed(Message, frozen=True, kw_only=True, tag="subscribed", gc=False)
     backup."""
     cursor: str | UnsetType = UNSET
     """Position of the ``orders`` that follow; only on ``user``."""
+    interval: str | UnsetType = UNSET
+    """Length of the candles; only on ``candles``."""
     id: Id | UnsetType = UNSET
     """Id of the request."""
 
@@ -311,6 +329,10 @@ class Unsubscribed(Message, frozen=True, kw_only=True, tag="unsubscribed", gc=Fa
     """Id of the request."""
     reason: str | UnsetType = UNSET
     """``market_removed`` if the server ended it; absent after a request."""
+    interval: str | UnsetType = UNSET
+    """Length of the candles; only on ``candles``."""
+    token_id: str | UnsetType | None = UNSET
+    """Outcome token; null for both. Only on ``candles``."""
 
 
 class Heartbeat(Message, frozen=True, kw_only=True, tag="heartbeat", gc=False):
@@ -328,6 +350,8 @@ class Heartbeat(Message, frozen=True, kw_only=True, tag="heartbeat", gc=False):
     """Checksums of the books after the event ``seq``; only on ``orderbook``."""
     cursor: str | UnsetType = UNSET
     """Position to resume from: all changes until then were sent; only on ``user``."""
+    maker: str | UnsetType = UNSET
+    """The maker; only on ``user``."""
 
 
 class Error(Message, frozen=True, kw_only=True, tag="error", gc=False):
@@ -377,6 +401,7 @@ EVERY: Final[tuple[type[Message], ...]] = (
     AccountChanged,
     SettlementMessage,
     TickerMessage,
+    CandlesMessage,
     Subscribed,
     Unsubscribed,
     Heartbeat,
