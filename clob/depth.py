@@ -30,6 +30,12 @@ class Depth(msgspec.Struct, frozen=True):
     asks: tuple[Level, ...]
     """Sell levels, lowest price first."""
 
+    def _repr_html_(self) -> str:
+        """Draw the ladder for a notebook."""
+        from clob import ladder  # noqa: PLC0415 - `import clob` starts without it
+
+        return ladder.ladder_html(self)
+
 
 class Ahead(msgspec.Struct, frozen=True, gc=False):
     """Orders ahead of an order in its queue, which trade before it."""

@@ -5,9 +5,17 @@ A bar shows the size relative to the largest level shown. Sizes are integers, ne
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
-from clob.depth import Depth, Level
+from clob.notebook import (
+    BARE,
+    TABLE_STYLE,
+    caption,
+    cell,
+    counted,
+    escape,
+    short_name,
+)
 from clob.units import WEI_PER_TOKEN, format_tokens
 
 BAR_CELLS = 10
@@ -16,21 +24,53 @@ BAR_CELLS = 10
 DECIMALS = 6
 """Number of decimals shown of a size; further ones are cut off."""
 
-NAME_LENGTH = 24
-"""Longest name of a token or market shown whole; longer ones lose their middle."""
-
 SMALLEST_SHOWN = WEI_PER_TOKEN // 10**DECIMALS
 """Smallest size in wei that is not 0 with these decimals."""
+
+
+# ruff: noqa: D102 - the members are documented by Level and Depth
+
+
+class LadderLevel(Protocol):
+    """The part of :class:`clob.Level` that a ladder reads."""
+
+    @property
+    def price(self) -> int: ...
+
+    @property
+    def size(self) -> int: ...
+
+    @property
+    def num_orders(self) -> int: ...
+
+
+class LadderBook(Protocol):
+    """The part of :class:`clob.Depth` that a ladder reads, so that a depth can draw itself."""
+
+    @property
+    def market(self) -> str: ...
+
+    @property
+    def token(self) -> str: ...
+
+    @property
+    def seq(self) -> int: ...
+
+    @property
+    def bids(self) -> Sequence[LadderLevel]: ...
+
+    @property
+    def asks(self) -> Sequence[LadderLevel]: ...
 
 
 class Picture(NamedTuple):
     """The parts that both drawings share, from top to bottom."""
 
-    head: str
-    """Market, token, sequence number, number of orders and unit of sizes, on one line."""
-    asks: Sequence[Level]
+    head: Sequence[str]
+    """Market, token, sequence number, number of orders and unit of sizes."""
+    asks: Sequence[LadderLevel]
     """Asks shown, highest price first."""
-    bids: Sequence[Level]
+    bids: Sequence[LadderLevel]
     """Bids shown, highest price first."""
     more_asks: str
     """Summary of the asks not shown; empty if all are."""
@@ -42,6 +82,8 @@ class Picture(NamedTuple):
     """Formats a size given in wei."""
     largest: int
     """Size of the largest level shown, in wei; 0 in an empty book."""
+    label: Callable[[int], str]
+    """Formats a price."""
 
 
 class LadderColumns(NamedTuple):
@@ -60,18 +102,26 @@ class LadderColumns(NamedTuple):
         return BAR_CELLS + 2 + self.orders + 2 + self.size
 
 
-def ladder(depth: Depth, num_orders: int | None = None, *, rows: int = 10) -> str:
+def ladder(
+    depth: LadderBook,
+    num_orders: int | None = None,
+    *,
+    rows: int = 10,
+    label: Callable[[int], str] = str,
+) -> str:
     """Draw a book as text.
 
     Args:
         depth: the book.
         num_orders: number of resting orders; None counts those in ``depth``.
         rows: number of levels drawn per side; the others are summarized.
+        label: formats a price, for example as odds.
 
     Returns:
         Lines without trailing blanks or a final newline. Sizes are tokens cut off after six
         decimals, or wei if every level is smaller than that.
 
+    >>> from clob import Depth, Level
     >>> depth = Depth(
     ...     market="",
     ...     token="101",
@@ -87,10 +137,10 @@ def ladder(depth: Depth, num_orders: int | None = None, *, rows: int = 10) -> st
          ▐████       2        30 │    48 │
             ██       1        15 │    45 │
     """
-    picture = _picture(depth, num_orders, rows)
+    picture = _picture(depth, num_orders, rows, label)
     columns = _columns(picture)
     lines = [
-        picture.head,
+        " · ".join(picture.head),
         _text_row(columns, ("", "orders", "bid size"), "price", ("ask size", "orders", "")),
         *([f"... {picture.more_asks}".center(_width(columns))] if picture.more_asks else []),
         *(_text_ask(picture, columns, level) for level in picture.asks),
@@ -101,7 +151,7 @@ def ladder(depth: Depth, num_orders: int | None = None, *, rows: int = 10) -> st
     return "\n".join(line.rstrip() for line in lines)
 
 
-def ladder_html(depth: Depth, num_orders: int | None = None, *, rows: int = 10) -> str:
+def ladder_html(depth: LadderBook, num_orders: int | None = None, *, rows: int = 10) -> str:
     """Draw a book as an HTML table, for notebooks.
 
     Args:
@@ -113,11 +163,12 @@ def ladder_html(depth: Depth, num_orders: int | None = None, *, rows: int = 10) 
         One ``<table>`` with inline styles and escaped names. It inherits text and background colour
         from the page, so it is readable on a dark one.
 
+    >>> from clob import Depth
     >>> empty = Depth(market="", token="<1>", seq=0, bids=(), asks=())
     >>> "token &lt;1&gt;" in ladder_html(empty)
     True
     """
-    picture = _picture(depth, num_orders, rows)
+    picture = _picture(depth, num_orders, rows, str)
     body = [
         *([_html_note(f"… {picture.more_asks}")] if picture.more_asks else []),
         *(_html_ask(picture, level) for level in picture.asks),
@@ -128,8 +179,8 @@ def ladder_html(depth: Depth, num_orders: int | None = None, *, rows: int = 10) 
     titles = ("orders", "bid size", "price", "ask size", "orders")
     return (
         f'<table style="{TABLE_STYLE}">'
-        f'<caption style="{CAPTION_STYLE}">{_escape(picture.head)}</caption>'
-        f"<thead><tr{BARE}>{''.join(_html_cell(title, tag='th') for title in titles)}</tr></thead>"
+        f"{caption(picture.head)}"
+        f"<thead><tr{BARE}>{''.join(cell(title, tag='th') for title in titles)}</tr></thead>"
         f"<tbody>{''.join(body)}</tbody></table>"
     )
 
@@ -137,7 +188,9 @@ def ladder_html(depth: Depth, num_orders: int | None = None, *, rows: int = 10) 
 # ----- contents --------------------------------------------------------------------------------
 
 
-def _picture(depth: Depth, num_orders: int | None, rows: int) -> Picture:
+def _picture(
+    depth: LadderBook, num_orders: int | None, rows: int, label: Callable[[int], str]
+) -> Picture:
     asks, bids = depth.asks[:rows], depth.bids[:rows]
     largest = max((level.size for level in (*asks, *bids)), default=0)
     whole_book = (*depth.asks, *depth.bids)
@@ -154,21 +207,22 @@ def _picture(depth: Depth, num_orders: int | None, rows: int) -> Picture:
         between=_between(depth),
         size=size,
         largest=largest,
+        label=label,
     )
 
 
-def _head(depth: Depth, num_orders: int, unit: str) -> str:
+def _head(depth: LadderBook, num_orders: int, unit: str) -> list[str]:
     words = [
-        f"market {_short_name(depth.market)}" if depth.market else "",
-        f"token {_short_name(depth.token)}" if depth.token else "",
+        f"market {short_name(depth.market)}" if depth.market else "",
+        f"token {short_name(depth.token)}" if depth.token else "",
         f"seq {depth.seq}",
-        _counted(num_orders, "order"),
+        counted(num_orders, "order"),
         f"sizes in {unit}",
     ]
-    return " · ".join(word for word in words if word)
+    return [word for word in words if word]
 
 
-def _between(depth: Depth) -> str:
+def _between(depth: LadderBook) -> str:
     if depth.bids and depth.asks:
         return f"spread {depth.asks[0].price - depth.bids[0].price}"
     if depth.asks:
@@ -176,14 +230,10 @@ def _between(depth: Depth) -> str:
     return "no asks" if depth.bids else "empty"
 
 
-def _more(levels: Sequence[Level], size: Callable[[int], str]) -> str:
+def _more(levels: Sequence[LadderLevel], size: Callable[[int], str]) -> str:
     if not levels:
         return ""
-    return f"{_counted(len(levels), 'more level')}, {size(sum(level.size for level in levels))}"
-
-
-def _counted(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"
+    return f"{counted(len(levels), 'more level')}, {size(sum(level.size for level in levels))}"
 
 
 def _short_tokens(size: int) -> str:
@@ -191,15 +241,6 @@ def _short_tokens(size: int) -> str:
     if 0 < size < SMALLEST_SHOWN:
         return f"<{format_tokens(SMALLEST_SHOWN)}"
     return format_tokens(size // SMALLEST_SHOWN * SMALLEST_SHOWN)
-
-
-def _short_name(name: str) -> str:
-    """Return a name on one line, without the middle of a long one."""
-    line = name if name.isprintable() else ascii(name)
-    if len(line) <= NAME_LENGTH:
-        return line
-    half = NAME_LENGTH // 2 - 1
-    return f"{line[:half]}…{line[-half:]}"
 
 
 # ----- as text ---------------------------------------------------------------------------------
@@ -210,7 +251,7 @@ def _columns(picture: Picture) -> LadderColumns:
     return LadderColumns(
         orders=_widest("orders", (str(level.num_orders) for level in levels)),
         size=_widest("bid size", (picture.size(level.size) for level in levels)),
-        price=_widest("price", (str(level.price) for level in levels)),
+        price=_widest("price", (picture.label(level.price) for level in levels)),
     )
 
 
@@ -231,44 +272,24 @@ def _text_row(
     return f"{left} │ {price:>{columns.price}} │ {right}"
 
 
-def _text_ask(picture: Picture, columns: LadderColumns, level: Level) -> str:
+def _text_ask(picture: Picture, columns: LadderColumns, level: LadderLevel) -> str:
     ask = (picture.size(level.size), str(level.num_orders), _bar(picture, level, "▌"))
-    return _text_row(columns, ("", "", ""), str(level.price), ask)
+    return _text_row(columns, ("", "", ""), picture.label(level.price), ask)
 
 
-def _text_bid(picture: Picture, columns: LadderColumns, level: Level) -> str:
+def _text_bid(picture: Picture, columns: LadderColumns, level: LadderLevel) -> str:
     bar = _bar(picture, level, "▐")[::-1]
     bid = (bar, str(level.num_orders), picture.size(level.size))
-    return _text_row(columns, bid, str(level.price), ("", "", ""))
+    return _text_row(columns, bid, picture.label(level.price), ("", "", ""))
 
 
-def _bar(picture: Picture, level: Level, half: str) -> str:
+def _bar(picture: Picture, level: LadderLevel, half: str) -> str:
     """Return a bar relative to the largest level, at least half a character."""
     halves = max(1, level.size * 2 * BAR_CELLS // picture.largest)
     return "█" * (halves // 2) + half * (halves % 2)
 
 
 # ----- as HTML ---------------------------------------------------------------------------------
-
-TABLE_STYLE = (
-    "border-collapse:collapse;border:0;width:auto;margin:0.5em 0;color:inherit;"
-    "background:transparent;font-family:ui-monospace,monospace;font-size:13px;"
-    "font-variant-numeric:tabular-nums"
-)
-"""Style of the table, overriding the notebook's style sheet."""
-
-CAPTION_STYLE = (
-    "caption-side:top;text-align:left;color:inherit;opacity:0.75;padding:2px 8px;white-space:nowrap"
-)
-"""Style of the head line."""
-
-CELL_STYLE = (
-    "text-align:right;padding:2px 10px;border:0;color:inherit;min-width:4.5em;white-space:nowrap"
-)
-"""Style of every cell."""
-
-BARE = ' style="background:transparent;border:0"'
-"""Removes the striped background of notebook tables."""
 
 BID_COLOUR = "rgba(22,160,90,0.32)"
 """Colour of bid bars, half transparent for light and dark pages."""
@@ -277,40 +298,30 @@ ASK_COLOUR = "rgba(220,70,60,0.32)"
 """Colour of ask bars."""
 
 
-def _html_cell(text: str, style: str = "", tag: str = "td") -> str:
-    return f'<{tag} style="{CELL_STYLE}{style}">{_escape(text)}</{tag}>'
-
-
-def _html_bar(picture: Picture, level: Level, direction: str, colour: str) -> str:
+def _html_bar(picture: Picture, level: LadderLevel, direction: str, colour: str) -> str:
     """Return the style of a bar relative to the largest level, growing away from the price."""
     share = max(1, level.size * 100 // picture.largest)
     return f";background:linear-gradient(to {direction},{colour} {share}%,transparent {share}%)"
 
 
 def _html_price(price: int) -> str:
-    return _html_cell(str(price), ";font-weight:bold;text-align:center")
+    return cell(str(price), ";font-weight:bold;text-align:center")
 
 
-def _html_ask(picture: Picture, level: Level) -> str:
-    size = _html_cell(picture.size(level.size), _html_bar(picture, level, "right", ASK_COLOUR))
-    orders = _html_cell(str(level.num_orders))
-    return f"<tr{BARE}>{_html_cell('') * 2}{_html_price(level.price)}{size}{orders}</tr>"
+def _html_ask(picture: Picture, level: LadderLevel) -> str:
+    size = cell(picture.size(level.size), _html_bar(picture, level, "right", ASK_COLOUR))
+    orders = cell(str(level.num_orders))
+    return f"<tr{BARE}>{cell('') * 2}{_html_price(level.price)}{size}{orders}</tr>"
 
 
-def _html_bid(picture: Picture, level: Level) -> str:
-    size = _html_cell(picture.size(level.size), _html_bar(picture, level, "left", BID_COLOUR))
-    orders = _html_cell(str(level.num_orders))
-    return f"<tr{BARE}>{orders}{size}{_html_price(level.price)}{_html_cell('') * 2}</tr>"
+def _html_bid(picture: Picture, level: LadderLevel) -> str:
+    size = cell(picture.size(level.size), _html_bar(picture, level, "left", BID_COLOUR))
+    orders = cell(str(level.num_orders))
+    return f"<tr{BARE}>{orders}{size}{_html_price(level.price)}{cell('') * 2}</tr>"
 
 
 def _html_note(text: str, *, rule: bool = False) -> str:
     """Return a row of text across the table; ``rule`` adds lines above and below."""
     line = "border-width:1px 0;border-style:solid;border-color:rgba(128,128,128,0.5)"
     style = f"text-align:center;padding:2px 10px;color:inherit;{line if rule else 'border:0'}"
-    return f'<tr{BARE}><td colspan="5" style="{style}">{_escape(text)}</td></tr>'
-
-
-def _escape(text: str) -> str:
-    from html import escape  # noqa: PLC0415 - loads a large table, for notebooks only
-
-    return escape(text)
+    return f'<tr{BARE}><td colspan="5" style="{style}">{escape(text)}</td></tr>'

@@ -4,6 +4,9 @@ import msgspec
 
 from clob.order import SelfTrade, Word
 
+PAIR_LOT_WEI = 100
+"""A lot of complementary markets is a multiple of this, so that both halves of a pair are whole."""
+
 
 class Mode(Word):
     """Which commands a market accepts."""
@@ -44,8 +47,9 @@ class Market(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     May be empty at first: the market then trades YES only, until ``SetMarket`` sets the token. A
     market with accounts needs both.
     """
-    lot_wei: int = 1
-    """Sizes must be a multiple of it, in wei."""
+    # None is replaced at once, by __post_init__.
+    lot_wei: int = None  # type: ignore[assignment]
+    """Sizes must be a multiple of it, in wei; by default 1, or 100 in a complementary market."""
     min_size: int = 1
     """Minimum size of a new order, in wei."""
     mode: Mode = Mode.OPEN
@@ -69,6 +73,32 @@ class Market(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     Requires both tokens, and a lot that is a multiple of 100 wei, so that both halves are whole.
     """
+
+    def __post_init__(self) -> None:
+        """Set the lot, unless one was passed."""
+        if self.lot_wei is None:
+            lot_wei = PAIR_LOT_WEI if self.complementary else 1
+            msgspec.structs.force_setattr(self, "lot_wei", lot_wei)
+
+    def _repr_html_(self) -> str:
+        """Return the terms as a table, for notebooks."""
+        from clob import notebook  # noqa: PLC0415 - `import clob` starts without it
+
+        fees = (self.resting_fee_rate_bps, self.incoming_fee_rate_bps)
+        rows = [
+            ("YES token", notebook.short_name(self.yes)),
+            ("NO token", notebook.short_name(self.no) or "not set"),
+            ("mode", self.mode.name),
+            ("lot", f"{notebook.token_amount(self.lot_wei)} tokens"),
+            ("minimum size", f"{notebook.token_amount(self.min_size)} tokens"),
+            ("self-trade", self.self_trade.name),
+            ("fees, resting and incoming", " and ".join(f"{rate} bps" for rate in fees)),
+            ("funds", self.funds.name),
+            ("collateral", notebook.short_name(self.collateral)),
+            ("trades settle later", "yes" if self.settles else "no"),
+            ("complementary", "yes" if self.complementary else "no"),
+        ]
+        return notebook.table([f"market {notebook.short_name(self.id)}"], (), rows)
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True, gc=False):

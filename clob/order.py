@@ -1,7 +1,7 @@
 """Order, side, time in force and self-trade policy."""
 
 import enum
-from typing import Final
+from typing import Final, TypedDict, Unpack
 
 import msgspec
 
@@ -88,6 +88,64 @@ class Order(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Maximum fee rate, 0 to 1000 basis points; None means no cap."""
     smart_wallet: str = ""
     """Wallet that pays and receives the collateral; empty means the maker's."""
+
+    @classmethod
+    def buy(
+        cls,
+        price: int,
+        size: int,
+        *,
+        id: str | int,
+        token: str = "",
+        maker: str = "",
+        **fields: Unpack["OrderFields"],
+    ) -> "Order":
+        """Return a buy order.
+
+        >>> Order.buy(55, 100, id="b", maker="0xB0B", post_only=True).side
+        Side.BUY
+
+        Args:
+            price: limit price, in ticks.
+            size: tokens in wei.
+            id: unique among resting orders.
+            token: outcome token; empty for a book without one.
+            maker: wallet that owns the order.
+            fields: other fields by name.
+
+        Raises:
+            TypeError: a field is unknown.
+        """
+        return cls(id=id, token=token, maker=maker, side=Side.BUY, price=price, size=size, **fields)
+
+    @classmethod
+    def sell(
+        cls,
+        price: int,
+        size: int,
+        *,
+        id: str | int,
+        token: str = "",
+        maker: str = "",
+        **fields: Unpack["OrderFields"],
+    ) -> "Order":
+        """Return a sell order; the arguments are those of :meth:`buy`."""
+        return cls(
+            id=id, token=token, maker=maker, side=Side.SELL, price=price, size=size, **fields
+        )
+
+
+class OrderFields(TypedDict, total=False):
+    """Fields of an order that :meth:`Order.buy` and :meth:`Order.sell` take by name."""
+
+    time_in_force: TimeInForce
+    expiration_s: int
+    post_only: bool
+    self_trade: SelfTrade | None
+    nonce: int
+    collateral: int | None
+    fee_rate_bps: int | None
+    smart_wallet: str
 
 
 OWNER_PREFIX: Final = "owner:"

@@ -51,8 +51,10 @@ include "arrays.pxi"
 include "queries.pxi"
 
 
+# No cycle can contain a book: it holds texts and numbers alone. Unknown to the garbage collector,
+# the books of many markets do not lengthen its pauses.
 @cython.final
-@cython.no_gc_clear
+@cython.no_gc
 cdef class Book:
     """The order book of one outcome token: price-time priority on a grid of integer prices.
 
@@ -74,7 +76,7 @@ cdef class Book:
     """Every size is a multiple of this, in wei."""
     cdef dict makers
     cdef dict departed
-    cdef uint32_t seen_owners[1024]
+    cdef uint32_t* seen_owners
 
     def __cinit__(self, lo=1, hi=99, token="", lot_wei=1, capacity=0, market=""):
         cdef Core* core = &self.core
@@ -88,27 +90,11 @@ cdef class Book:
         core.lot_wei = <u128>lot_wei
         core.lots_max = min(<object>SIZE_MAX // lot_wei, 2**63 - 1)
         core.planned = capacity
-        if not window_create(&core.window, capacity) or not window_create(&core.numbers, capacity):
-            raise MemoryError
-        core.capacity = max(<uint64_t>capacity, <uint64_t>63) + 1
         core.top = 1
         core.next_number = FIRST_NUMBER
-        core.effects_capacity = 64
-        core.nodes = <Node*>malloc(core.capacity * sizeof(Node))
-        if core.nodes != NULL:
-            # Slot 0 holds no order; its flags keep unchecked lookups off the quick path.
-            memset(core.nodes, 0, sizeof(Node))
-            core.nodes[NIL].id = NO_ID
-            core.nodes[NIL].place = SPECIAL
-        core.effects = <Effect*>malloc(core.effects_capacity * sizeof(Effect))
-        if core.nodes == NULL or core.effects == NULL:
-            raise MemoryError
-        if not table_create(&core.by_id, 0) or not table_create(&core.by_name, 0):
-            raise MemoryError
-        if not ladder_create(&core.sides[BUY], core.num_levels):
-            raise MemoryError
-        if not ladder_create(&core.sides[SELL], core.num_levels):
-            raise MemoryError
+        core.sides[BUY].best = core.sides[SELL].best = NO_LEVEL
+        if capacity:
+            self.reserve()
 
     def __dealloc__(self):
         cdef Core* core = &self.core
@@ -119,22 +105,32 @@ cdef class Book:
                     Py_XDECREF(core.extras[slot].name)
         for slot in range(core.owners_top):
             Py_XDECREF(core.owners[slot].name)
-        ladder_destroy(&core.sides[BUY])
-        ladder_destroy(&core.sides[SELL])
-        free(core.nodes)
+        core_destroy(core)
         free(core.extras)
-        free(core.window.slots)
-        free(core.numbers.slots)
-        free(core.by_id.memory)
-        free(core.by_name.memory)
         free(core.owners)
         free(core.effects)
         free(core.departed)
+        free(self.seen_owners)
 
-    cdef inline int acquire(self) except -1:
+    cdef inline int acquire_to_read(self) except -1:
+        # For calls that read no memory of an empty book.
         if unlikely(self.busy):
             raise BookBusyError
         self.busy = True
+        return 0
+
+    cdef inline int acquire(self) except -1:
+        if unlikely(self.core.nodes == NULL):
+            self.reserve()
+        return self.acquire_to_read()
+
+    cdef int reserve(self) except -1:
+        # Allocate the memory of the book, at its first use: most of many markets have no orders.
+        if self.seen_owners == NULL:
+            self.seen_owners = <uint32_t*>calloc(SEEN_OWNERS, sizeof(uint32_t))
+        if self.seen_owners == NULL or not core_create(&self.core):
+            core_destroy(&self.core)
+            raise MemoryError
         return 0
 
     def submit(self, order, now_ms=0, trades_max=None):
@@ -194,7 +190,7 @@ cdef class Book:
 
     def expire(self, now_ms):
         """Remove every order whose expiration has passed."""
-        self.acquire()
+        self.acquire_to_read()
         try:
             _validation.check_time(now_ms)
             if self.core.num_expiring == 0:
@@ -205,7 +201,7 @@ cdef class Book:
 
     def clear(self, reason=RemovalReason.CANCELLED):
         """Remove every order."""
-        self.acquire()
+        self.acquire_to_read()
         try:
             _validation.check_reason(reason)
             return remove_all(self, False, 0, reason)
@@ -284,7 +280,7 @@ cdef class Book:
 
     def fork(self):
         """Return an independent copy with the same state and hash."""
-        self.acquire()
+        self.acquire_to_read()
         try:
             return fork_book(self)
         finally:
@@ -330,7 +326,7 @@ cdef class Book:
     @property
     def seq(self):
         """The number of the last event; 0 before the first."""
-        self.acquire()
+        self.acquire_to_read()
         self.busy = False
         return self.core.seq
 
@@ -338,7 +334,7 @@ cdef class Book:
     def seq(self, value):
         """Continue from another number, for books that share one sequence."""
         cdef int64_t number
-        self.acquire()
+        self.acquire_to_read()
         self.busy = False
         if not as_i64(<PyObject*>value, &number):
             raise ValueError(f"seq must be an integer from 0 to {2**63 - 1}; got {value!r}")
@@ -356,7 +352,7 @@ cdef class Book:
 
     def __len__(self):
         """Return the number of resting orders."""
-        self.acquire()
+        self.acquire_to_read()
         self.busy = False
         return num_orders(&self.core)
 
@@ -373,7 +369,7 @@ cdef class Book:
 
     def depth(self, limit=None):
         """Return the price levels of the book."""
-        self.acquire()
+        self.acquire_to_read()
         try:
             _validation.check_limit(limit)
             return depth_of(self, limit)
@@ -390,7 +386,7 @@ cdef class Book:
 
     def orders(self):
         """List all resting orders: bids first, best price first, oldest first."""
-        self.acquire()
+        self.acquire_to_read()
         try:
             return [resting_order(self, slot) for slot in resting_slots(self)]
         finally:
@@ -398,7 +394,7 @@ cdef class Book:
 
     def ids(self):
         """List the ids of all resting orders: bids first, best price first, oldest first."""
-        self.acquire()
+        self.acquire_to_read()
         try:
             return [order_id_at(self, slot) for slot in resting_slots(self)]
         finally:
@@ -456,7 +452,7 @@ cdef class Book:
 
     def check(self):
         """Check all invariants of the book."""
-        self.acquire()
+        self.acquire_to_read()
         try:
             check_book(self)
         finally:
@@ -464,7 +460,7 @@ cdef class Book:
 
     def state_bytes(self):
         """Return the whole state as canonical bytes, queue order included."""
-        self.acquire()
+        self.acquire_to_read()
         try:
             return state_bytes_of(self)
         finally:
@@ -477,7 +473,7 @@ cdef class Book:
     def __repr__(self):
         """Draw the ladder of the best ten prices per side."""
         from clob import ladder
-        self.acquire()
+        self.acquire_to_read()
         try:
             return ladder.ladder(depth_of(self, None), num_orders(&self.core))
         finally:
@@ -486,7 +482,7 @@ cdef class Book:
     def _repr_html_(self):
         """Draw the ladder for a notebook."""
         from clob import ladder
-        self.acquire()
+        self.acquire_to_read()
         try:
             return ladder.ladder_html(depth_of(self, None), num_orders(&self.core))
         finally:

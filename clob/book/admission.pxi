@@ -3,7 +3,7 @@
 cdef uint32_t find_owner(Book self, str maker) except? NIL:
     # The number of a maker, UNKNOWN_OWNER if it has no resting orders.
     cdef object number
-    cdef uint32_t* seen = self.seen_owners + (<uintptr_t><PyObject*>maker >> 4 & 1023)
+    cdef uint32_t* seen = self.seen_owners + (<uintptr_t><PyObject*>maker >> 4 & (SEEN_OWNERS - 1))
     # The very object that is stored as the name of an owner needs no lookup.
     if seen[0] and self.core.owners[seen[0] - 1].name == <PyObject*>maker:
         return FIRST_NAMED_OWNER + seen[0] - 1
@@ -266,7 +266,7 @@ cdef int reserve_effects(
 ) except -1:
     # Check the limit on trades, and make room for the effects.
     cdef Prediction prediction
-    cdef size_t needed = more
+    cdef size_t needed = more, room
     cdef Effect* effects
     self.core.effects_count = 0
     if crosses(&self.core, incoming):
@@ -279,11 +279,12 @@ cdef int reserve_effects(
         needed += prediction.effects
     if likely(needed <= self.core.effects_capacity):
         return 0
-    effects = <Effect*>realloc(self.core.effects, 2 * needed * sizeof(Effect))
+    room = max(2 * needed, <size_t>EFFECTS_MIN)
+    effects = <Effect*>realloc(self.core.effects, room * sizeof(Effect))
     if effects == NULL:
         raise MemoryError
     self.core.effects = effects
-    self.core.effects_capacity = 2 * needed
+    self.core.effects_capacity = room
     return 0
 
 

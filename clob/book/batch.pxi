@@ -222,7 +222,7 @@ cdef inline int done_at(const Ladder* ladder, uint32_t level) noexcept nogil:
     return DONE_AT_BEST + <int>((ladder.best - level) >> 31)
 
 
-cdef int quick_cross(
+cdef inline int quick_cross(
     Core* core, const Event* event, uint64_t id, uint64_t lots, uint32_t side, uint32_t limit,
     uint32_t level, uint32_t owner, uint64_t index, Output* out
 ) noexcept nogil:
@@ -243,7 +243,9 @@ cdef int quick_cross(
     return DONE_AT_BEST
 
 
-cdef int quick_limit(Core* core, const Event* event, uint64_t index, Output* out) noexcept nogil:
+cdef inline int quick_limit(
+    Core* core, const Event* event, uint64_t index, Output* out
+) noexcept nogil:
     # The quick path: a valid limit order without instructions other than post-only. After NOT_DONE
     # nothing has changed, and run_new_order handles the event.
     cdef uint64_t id = id_of(event), ahead = id - core.window.base, mixed, bucket_place
@@ -326,7 +328,7 @@ cdef int quick_ioc(Core* core, const Event* event, uint64_t index, Output* out) 
     return DONE_AT_BEST
 
 
-cdef int quick_cancel(Core* core, uint64_t id, uint32_t guess) noexcept nogil:
+cdef inline int quick_cancel(Core* core, uint64_t id, uint32_t guess) noexcept nogil:
     # The quick path: the slot holds the order of this id, without text id, named owner or
     # expiration, and it is not alone at its price.
     cdef uint32_t slot = guess if guess != NIL else likely_slot(core, id)

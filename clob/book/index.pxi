@@ -289,3 +289,43 @@ cdef inline void index_remove(Core* core, uint32_t slot) noexcept nogil:
         table_remove(&core.by_id, mix(id), slot)
     if unlikely(core.by_id.count == 0):
         memset(core.greatest_in_table, 0, sizeof(core.greatest_in_table))
+
+
+# ----- memory of a book ---------------------------------------------------------------------
+
+cdef bint core_create(Core* core) noexcept nogil:
+    # Allocate everything that resting orders need. False if out of memory; nodes are NULL until
+    # all is there.
+    if not window_create(&core.window, core.planned):
+        return False
+    if not window_create(&core.numbers, core.planned):
+        return False
+    if not table_create(&core.by_id, 0) or not table_create(&core.by_name, 0):
+        return False
+    if not ladder_create(&core.sides[BUY], core.num_levels):
+        return False
+    if not ladder_create(&core.sides[SELL], core.num_levels):
+        return False
+    core.capacity = max(core.planned + 1, <uint64_t>SLOTS_MIN)
+    core.nodes = <Node*>malloc(core.capacity * sizeof(Node))
+    if core.nodes == NULL:
+        return False
+    # Slot 0 holds no order; its flags keep unchecked lookups off the quick path.
+    memset(core.nodes, 0, sizeof(Node))
+    core.nodes[NIL].id = NO_ID
+    core.nodes[NIL].place = SPECIAL
+    return True
+
+
+cdef void core_destroy(Core* core) noexcept nogil:
+    # Free it, so that core_create may try again.
+    ladder_destroy(&core.sides[BUY])
+    ladder_destroy(&core.sides[SELL])
+    free(core.nodes)
+    free(core.window.slots)
+    free(core.numbers.slots)
+    free(core.by_id.memory)
+    free(core.by_name.memory)
+    core.nodes = NULL
+    core.window.slots = core.numbers.slots = NULL
+    core.by_id.memory = core.by_name.memory = NULL

@@ -13,6 +13,8 @@ cdef void ladder_destroy(Ladder* ladder) noexcept nogil:
     free(ladder.levels)
     free(ladder.words)
     free(ladder.groups)
+    memset(ladder, 0, sizeof(Ladder))
+    ladder.best = NO_LEVEL
 
 
 cdef inline void ladder_set(Ladder* ladder, uint32_t level) noexcept nogil:

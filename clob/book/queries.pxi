@@ -1,7 +1,7 @@
 # Everything that reads a book without changing it: depth, checks, canonical bytes, copies.
 
 cdef object best_price(Book self, int side):
-    self.acquire()
+    self.acquire_to_read()
     self.busy = False
     if self.core.sides[side].best == NO_LEVEL:
         return None
@@ -80,6 +80,10 @@ cdef int check_ladder(Book self, int side) except -1:
     cdef uint64_t num_orders
     cdef u128 total
     cdef const Node* node
+    if own.levels == NULL:
+        if own.best != NO_LEVEL:
+            raise InvariantError("a book without memory has a best level")
+        return 0
     for level in range(self.core.num_levels):
         num_orders = 0
         total = 0
@@ -222,6 +226,13 @@ cdef Book fork_book(Book self):
     cdef Core* own = &self.core
     cdef uint64_t slot
     cdef int side
+    core.seq = own.seq
+    core.next_number = own.next_number
+    core.planned = own.planned
+    twin.departed = self.departed.copy()
+    if own.nodes == NULL:
+        return twin
+    twin.reserve()
     copy_table(&core.by_id, &own.by_id)
     copy_table(&core.by_name, &own.by_name)
     copy_window(&core.window, &own.window)
@@ -239,17 +250,13 @@ cdef Book fork_book(Book self):
         )
         core.owners_capacity = own.owners_capacity
     twin.makers = self.makers.copy()
-    twin.departed = self.departed.copy()
     # Nothing below can fail, so every counted reference is held.
     core.top = own.top
     core.free_slot = own.free_slot
     core.num_expiring = own.num_expiring
     core.num_held = own.num_held
-    core.seq = own.seq
-    core.next_number = own.next_number
     core.owners_top = own.owners_top
     core.owners_free = own.owners_free
-    core.planned = own.planned
     for slot in range(1, core.top):
         if core.nodes[slot].id != NO_ID and core.nodes[slot].id >= FIRST_NUMBER:
             Py_INCREF(<object>core.extras[slot].name)

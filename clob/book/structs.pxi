@@ -64,6 +64,9 @@ cdef enum:
     BUCKET_FILL_MAX = 8         # average entries per bucket at which the table doubles
     ID_REGIONS = 16             # regions of ids, by their highest four bits
     WINDOW_MIN = 64
+    SLOTS_MIN = 64              # slots of a book without a planned capacity
+    EFFECTS_MIN = 64
+    SEEN_OWNERS = 1024          # names of owners whose numbers are found without a lookup
     WINDOW_STEP = 4096          # how far one id may move the window
     GIL_EVENTS_MIN = 256        # fewer events take less time than releasing the GIL
     PREFETCH_FROM = 24_000      # resting orders above which prefetching pays: the book outgrows L2

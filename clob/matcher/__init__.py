@@ -37,6 +37,7 @@ from clob.market import Balance, Limits, Market, Mode
 from clob.matcher import compiled as compiled  # first: it may switch the others to their source
 from clob.matcher import complementary, queries, rejections
 from clob.matcher import snapshot as _snapshots
+from clob.matcher.amend import states_of
 from clob.matcher.engine import Engine
 from clob.matcher.handlers import HANDLERS
 from clob.order import Order, SelfTrade, Side
@@ -402,6 +403,11 @@ class Matcher:
         """
         return rejections.find_market(self._idle, market).market
 
+    def market_of(self, token: str) -> Market | None:
+        """Return the market of a token; None if no market has it."""
+        name = self._idle.tokens.get(token)
+        return None if name is None else self._engine.markets[name].market
+
     def seq(self, market: str) -> int:
         """Return the number of the last event of a market; 0 before the first.
 
@@ -442,8 +448,7 @@ class Matcher:
 
     def __len__(self) -> int:
         """Return the number of resting orders."""
-        books = (b for v in self._idle.markets.values() for b in (v.yes_book, v.no_book))
-        return sum(map(len, books))
+        return len(self._idle.entries) - self._engine.num_finished
 
     def __contains__(self, order_id: object) -> bool:
         """Return whether an order is known by its id, resting or finished and not yet evicted."""
@@ -453,7 +458,12 @@ class Matcher:
         """Show the numbers of markets and orders, and the time."""
         if self._engine.busy:
             return "<Matcher: busy>"
-        return f"<Matcher: {len(self.markets)} markets, {len(self)} orders, now_ms={self.now_ms}>"
+        markets = len(self._engine.markets)
+        return f"<Matcher: {markets} markets, {len(self)} orders, now_ms={self.now_ms}>"
+
+    def _repr_html_(self) -> str:
+        """Return the first markets with their best prices as a table, for notebooks."""
+        return queries.markets_html(self._engine)
 
     def __bool__(self) -> bool:
         """Return True, also without orders."""
@@ -465,7 +475,7 @@ class Matcher:
         Raises:
             UnknownOrderError: no order has this id.
         """
-        entry = self._idle.entries.get(order_id)
+        entry = rejections.find_entry(self._idle, order_id)
         if entry is None:
             raise UnknownOrderError(f"no order {order_id!r}")
         return queries.record_of(entry)
@@ -479,7 +489,7 @@ class Matcher:
         entry = self._idle.used_hashes.get(order_hash)
         if entry is None or type(entry) is tuple:
             raise UnknownOrderError(f"no order with hash 0x{bytes(order_hash).hex()}")
-        return queries.record_of(entry)
+        return queries.record_of(self._idle.peek(entry))
 
     def order_by_client_id(self, maker: str, client_id: str) -> OrderRecord:
         """Return the record of an order by its maker's client id.
@@ -490,7 +500,7 @@ class Matcher:
         entry = self._idle.client_ids.get((maker, client_id))
         if entry is None:
             raise UnknownOrderError(f"no order of maker {maker!r} with client_id {client_id!r}")
-        return queries.record_of(entry)
+        return queries.record_of(self._idle.peek(entry))
 
     @property
     def used_hashes(self) -> KeysView[bytes]:
@@ -518,13 +528,42 @@ class Matcher:
         """
         return list(map(queries.record_of, queries.open_orders(self._idle, maker, market)))
 
+    def order_ids(self) -> list[str | int]:
+        """Return the ids of all known orders in the sequence of a snapshot. O(orders)."""
+        return _snapshots.order_ids(self._idle)
+
+    def restored_place(self, order_id: str | int) -> int | None:
+        """Return the place of an order in :meth:`order_ids` of the restored snapshot.
+
+        None unless it rests as restored, without a change since.
+        """
+        found = self._engine.entries.get(order_id)
+        return found if type(found) is int else None
+
+    def follow_restored(self, on_change: Callable[[OrderRecord], None]) -> list[OrderRecord]:
+        """Follow resting orders without reading those that a snapshot restored.
+
+        Args:
+            on_change: called with the record of each such order before the first command that
+                changes it; from then on it is like any other order.
+
+        Returns:
+            The records of the other resting orders in the order of acceptance.
+        """
+        self._idle.on_wake = lambda entry: on_change(queries.record_of(entry))
+        return list(map(queries.record_of, queries.awake_orders(self._idle)))
+
+    def open_markets(self, maker: str) -> list[str]:
+        """Return the ids of the markets in which a maker has resting orders, sorted."""
+        return sorted(each.market_state.market.id for each in states_of(self._idle, maker))
+
     def ahead(self, order_id: str | int) -> Ahead:
         """Return the orders ahead of a resting order at its price. O(orders ahead).
 
         Raises:
             UnknownOrderError: no order has this id, or it is finished.
         """
-        entry = self._idle.entries.get(order_id)
+        entry = rejections.find_entry(self._idle, order_id)
         if entry is None or not entry.resting:
             raise UnknownOrderError(f"no resting order {order_id!r}")
         market_state = entry.maker_state.market_state
@@ -548,8 +587,14 @@ class Matcher:
         """Return the balance of a wallet in an asset, with reserved and unsettled amounts."""
         return queries.balance_of(self._idle.accounts.get((wallet, asset)))
 
-    def balances(self) -> dict[tuple[str, str], Balance]:
-        """Return all balances that are not zero by wallet and asset, sorted. O(accounts)."""
-        accounts = sorted(self._idle.accounts.items())
-        balances = {key: queries.balance_of(account) for key, account in accounts}
+    def balances(self, wallet: str | None = None) -> dict[tuple[str, str], Balance]:
+        """Return balances that are not zero by wallet and asset, sorted. O(accounts).
+
+        Args:
+            wallet: only this wallet's; None for all.
+        """
+        accounts = self._idle.accounts
+        assets = self._engine.assets.get(wallet, ()) if wallet is not None else ()
+        keys = accounts if wallet is None else [(wallet, asset) for asset in assets]
+        balances = {key: queries.balance_of(accounts[key]) for key in sorted(keys)}
         return {key: each for key, each in balances.items() if each != Balance(0, 0, 0)}

@@ -10,6 +10,7 @@ cdef object MINT
 
 cdef class Accounts:
     cdef public dict accounts
+    cdef public dict assets
     cdef public list undo
 
     @cython.locals(

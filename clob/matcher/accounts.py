@@ -19,6 +19,8 @@ class Accounts:
 
     def __init__(self) -> None:
         self.accounts: dict[tuple[str, str], Account] = {}
+        # The assets in which a wallet has an account.
+        self.assets: dict[str, list[str]] = {}
         # Reverse steps while an atomic batch may be rolled back, the last step last.
         self.undo: list[tuple[Any, Any, Any]] | None = None
 
@@ -46,6 +48,7 @@ class Accounts:
         account = self.accounts.get((wallet, asset))
         if account is None:
             account = self.accounts[wallet, asset] = Account(wallet, asset)
+            self.assets.setdefault(wallet, []).append(asset)
         return account
 
     def pay(

@@ -22,6 +22,7 @@ cdef class Admission(Accounts):
     cdef public dict client_ids
     cdef public dict nonces
     cdef public dict tokens
+    cdef public dict collaterals
     cdef public object seq_base
     cdef public object limits
     cdef public Py_ssize_t orders_max

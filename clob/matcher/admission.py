@@ -10,7 +10,7 @@ from typing import Any
 from clob.commands import Submit
 from clob.market import Limits, Mode
 from clob.matcher.accounts import Accounts
-from clob.matcher.entities import MakerState, MarketState, OrderEntry
+from clob.matcher.entities import MakerState, MarketState
 from clob.order import Order, Side
 from clob.units import FEE_RATE_MAX_BPS, TEXT_MAX, TIME_MAX, UINT256_MAX
 
@@ -28,12 +28,15 @@ class Admission(Accounts):
         self.markets: dict[str, MarketState] = {}
         # Market id by token.
         self.tokens: dict[str, str] = {}
+        # Number of markets by collateral.
+        self.collaterals: dict[str, int] = {}
         # Number before the first event of the next market; above those of removed markets.
         self.seq_base: int = 0
-        self.entries: dict[str | int, OrderEntry] = {}
-        # Order hash to its entry, or to (maker, nonce, expiration) once the entry is evicted.
+        # Each order's entry, or its place in a snapshot, see OrderIndex.
+        self.entries: dict[str | int, Any] = {}
+        # Order hash to the same, or to (maker, nonce, expiration) once the entry is evicted.
         self.used_hashes: dict[bytes, Any] = {}
-        self.client_ids: dict[tuple[str, str], OrderEntry] = {}
+        self.client_ids: dict[tuple[str, str], Any] = {}
         self.nonces: dict[str, int] = {}
         self.set_limits(Limits())
 

@@ -1,6 +1,6 @@
 """Execution of commands about known orders: reduce, replace, cancel all, set a nonce, expire."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from clob.book import rejections as book_rejections
@@ -13,7 +13,7 @@ from clob.matcher.amounts import resized
 
 if TYPE_CHECKING:
     from clob.matcher.engine import Engine
-    from clob.matcher.entities import MarketState, OrderEntry
+    from clob.matcher.entities import MakerState, MarketState, OrderEntry
 
 
 def remove_all(
@@ -26,14 +26,47 @@ def remove_all(
     return events
 
 
-def orders_of_maker(market_state: "MarketState", maker: str) -> list["OrderEntry"]:
-    """Return the resting orders of a maker in a market, in the order of acceptance."""
-    maker_state = market_state.makers.get(maker)
-    entry, entries = maker_state.first if maker_state else None, []
-    while entry is not None:
-        entries.append(entry)
-        entry = entry.after
-    return entries
+def orders_in(
+    engine: "Engine", maker_state: "MakerState | None", *, wake: bool = True
+) -> list["OrderEntry"]:
+    """Return the resting orders of a maker in a market; see ``OrderIndex.resting_of``."""
+    return engine.resting_of(maker_state, wake) if maker_state else []
+
+
+def states_of(
+    engine: "Engine", maker: str | None, market_state: "MarketState | None" = None
+) -> Iterator["MakerState"]:
+    """Yield each maker with resting orders in each market, in no meaningful order.
+
+    Args:
+        engine: the engine.
+        maker: only this maker; None for all.
+        market_state: only this market; None for all.
+    """
+    if market_state is not None:
+        known = market_state.makers
+        yield from known.values() if maker is None else filter(None, (known.get(maker),))
+        return
+    for first in engine.makers.values() if maker is None else (engine.makers.get(maker),):
+        state = first
+        while state is not None:
+            yield state
+            state = state.next_market
+
+
+def resting_orders(
+    engine: "Engine",
+    maker: str | None,
+    market_state: "MarketState | None" = None,
+    *,
+    wake: bool = True,
+) -> list["OrderEntry"]:
+    """Return the resting orders of :func:`states_of`, in the order of acceptance."""
+    return by_number(
+        entry
+        for state in states_of(engine, maker, market_state)
+        for entry in orders_in(engine, state, wake=wake)
+    )
 
 
 def by_number(entries: Iterable["OrderEntry"]) -> list["OrderEntry"]:
@@ -46,20 +79,20 @@ def by_number(entries: Iterable["OrderEntry"]) -> list["OrderEntry"]:
 
 def reduce(engine: "Engine", command: Reduce, now_ms: int) -> list[Event]:
     """Reduce an order, which keeps its place in the queue."""
-    entry = engine.entries[command.order_id]
+    entry = engine.awake(engine.entries[command.order_id])
     market_state = entry.maker_state.market_state
     if engine.undo is not None:
         rollback.save_books(engine.undo, market_state)
     events = engine.book_of(entry).reduce(entry.order.id, command.size, now_ms)
     if market_state.complementary:
-        complementary.convert_events(engine.entries, market_state, events, entry.is_yes)
+        complementary.convert_events(engine.entry_of, market_state, events, entry.is_yes)
     engine.resize(entry, command.size)
     return events
 
 
 def replace(engine: "Engine", command: Replace, now_ms: int) -> list[Event]:
     """Change the price or size of an order; the book may still reject it."""
-    entry = engine.entries[command.order_id]
+    entry = engine.awake(engine.entries[command.order_id])
     market_state, order = entry.maker_state.market_state, entry.order
     if engine.undo is not None:
         rollback.save_books(engine.undo, market_state)
@@ -78,7 +111,7 @@ def replace(engine: "Engine", command: Replace, now_ms: int) -> list[Event]:
     except RejectedError as error:
         raise (book_rejections.mirrored(error) if is_mirrored else error) from None
     if market_state.complementary:
-        complementary.convert_events(engine.entries, market_state, events, entry.is_yes)
+        complementary.convert_events(engine.entry_of, market_state, events, entry.is_yes)
     if command.price == order.price and command.size < entry.remaining:
         engine.resize(entry, command.size)
         return events
@@ -121,15 +154,12 @@ def _cancellable(
     engine: "Engine", maker: str | None, market_state: "MarketState | None"
 ) -> list["OrderEntry"]:
     """Return the orders of a maker or of all, in a market or in all that allow cancelling."""
-    markets = engine.markets.values() if market_state is None else (market_state,)
-    entries: list[OrderEntry] = []
-    for each in markets:
-        if maker is None:
-            for known in each.makers:
-                entries += orders_of_maker(each, known)
-        elif each.mode <= Mode.CANCEL_ONLY:
-            entries += orders_of_maker(each, maker)
-    return entries
+    return [
+        entry
+        for state in states_of(engine, maker, market_state)
+        if maker is None or state.market_state.mode <= Mode.CANCEL_ONLY
+        for entry in orders_in(engine, state)
+    ]
 
 
 def _remove_for(
@@ -148,11 +178,10 @@ def set_nonce(engine: "Engine", command: SetNonce, now_ms: int) -> list[Event]:
     engine.nonces[command.maker] = command.nonce
     entries = [
         entry
-        for market_state in engine.markets.values()
-        for entry in orders_of_maker(market_state, command.maker)
+        for entry in resting_orders(engine, command.maker)
         if entry.order.nonce < command.nonce
     ]
-    events = remove_all(engine, by_number(entries), RemovalReason.NONCE, now_ms)
+    events = remove_all(engine, entries, RemovalReason.NONCE, now_ms)
     order_index.drop_hashes_below(engine, command.maker, command.nonce)
     return events
 
@@ -161,7 +190,11 @@ def expire(engine: "Engine", command: Expire, now_ms: int) -> list[Event]:
     """Remove expired orders, the earliest expiration first, and drop expired hashes."""
     now_s = now_ms // 1000
     due = engine.expiring.irange(maximum=now_s, inclusive=(True, False))
-    entries = [entry for second in due for entry in by_number(engine.expiring[second].values())]
+    entries = [
+        entry
+        for second in list(due)
+        for entry in by_number(map(engine.awake, list(engine.expiring[second].values())))
+    ]
     events = remove_all(engine, entries, RemovalReason.EXPIRED, now_ms)
     order_index.drop_expired_hashes(engine, now_s)
     return events

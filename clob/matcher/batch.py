@@ -56,8 +56,9 @@ def all_or_none(
     results: list[list[Event]] = []
     try:
         for inner in command.commands:
-            if keep and len(results) + 1 == len(command.commands):
-                # The last command needs no reverse steps: a rejection of it changes nothing.
+            if keep and len(results) + 1 == len(command.commands) and not engine.asleep:
+                # The last command needs no reverse steps: a rejection of it changes nothing, but
+                # it may wake orders of a snapshot.
                 engine.undo = None
             results += [_execute(engine, inner, now_ms, trades_max)]
     except RejectedError as error:

@@ -6,7 +6,7 @@ that of one ordinary book. The engine keeps every order as its maker wrote it; t
 orders on their way to the book, and events on their way back.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
@@ -20,10 +20,9 @@ from clob.order import Order, Side
 if TYPE_CHECKING:
     from clob.matcher.entities import MarketState, OrderEntry
 
-E = TypeVar("E", bound=Event)
+    EntryOf = Callable[[str | int], OrderEntry]
 
-LOT_WEI = 100
-"""Lots of complementary markets are multiples of it, so both halves are whole at any price."""
+E = TypeVar("E", bound=Event)
 
 
 def other_side(side: Side) -> Side:
@@ -69,7 +68,7 @@ def submit(entry: "OrderEntry", order: Order, now_ms: int, trades_max: int) -> l
 
 
 def simulate(
-    entries: "Mapping[str | int, OrderEntry]",
+    entry_of: "EntryOf",
     entry: "OrderEntry",
     order: Order,
     now_ms: int,
@@ -82,7 +81,7 @@ def simulate(
         trades = market_state.yes_book.simulate(grid_order, now_ms, trades_max)
     except RejectedError as error:
         raise _rejection_of_token(entry, order, now_ms, error) from None
-    events = token_events(entries, market_state, trades, entry.is_yes)
+    events = token_events(entry_of, market_state, trades, entry.is_yes)
     return [event for event in events if isinstance(event, Trade)]
 
 
@@ -111,7 +110,7 @@ def _rejection_of_token(
 
 
 def convert_events(
-    entries: "Mapping[str | int, OrderEntry]",
+    entry_of: "EntryOf",
     market_state: "MarketState",
     events: list[Event],
     is_yes: bool,
@@ -121,13 +120,13 @@ def convert_events(
     A trade between orders for both tokens becomes two. ``is_yes`` is about the incoming order.
     """
     before = len(events)
-    events[:] = token_events(entries, market_state, events, is_yes)
+    events[:] = token_events(entry_of, market_state, events, is_yes)
     if len(events) != before:
         market_state.seq_book.seq = events[-1].seq
 
 
 def token_events(
-    entries: "Mapping[str | int, OrderEntry]",
+    entry_of: "EntryOf",
     market_state: "MarketState",
     events: Sequence[Event],
     is_yes: bool,
@@ -138,14 +137,14 @@ def token_events(
     for event in events:
         seq = event.seq + added
         if isinstance(event, Trade):
-            if entries[event.resting_order_id].is_yes == is_yes:
+            if entry_of(event.resting_order_id).is_yes == is_yes:
                 converted.append(_direct_trade(event, market_state, seq, is_yes))
             else:
                 converted += _paired_trades(event, market_state, seq, is_yes)
                 added += 1
         elif isinstance(event, OrderAdded):
             converted.append(_order_added(event, market_state, seq, is_yes))
-        elif entries[event.order_id].is_yes:
+        elif entry_of(event.order_id).is_yes:
             converted.append(_numbered(event, seq))
         else:
             converted.append(msgspec.structs.replace(event, seq=seq, token=market_state.no))

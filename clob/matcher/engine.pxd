@@ -59,7 +59,7 @@ cdef class Engine(OrderIndex):
     @cython.locals(market_state=MarketState, entry=OrderEntry, first=bint)
     cpdef apply_paired_trade(self, OrderEntry incoming, OrderEntry resting, Trade event)
 
-    @cython.locals(entry=OrderEntry, order=Order)
+    @cython.locals(entry=OrderEntry)
     cpdef cancel_order(self, Cancel command, now_ms)
 
     @cython.locals(market_state=MarketState)

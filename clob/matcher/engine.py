@@ -61,9 +61,11 @@ class Engine(OrderIndex):
     def __del__(self) -> None:
         """Break reference cycles: the garbage collector ignores the compiled entities."""
         for entry in self.entries.values():
-            entry.detach()
+            if type(entry) is not int:
+                entry.detach()
         for market_state in self.markets.values():
             market_state.detach()
+        self.makers.clear()
         for account in self.accounts.values():
             account.smart_wallet_orders.clear()
 
@@ -159,6 +161,19 @@ class Engine(OrderIndex):
         self.tokens[market.yes] = market.id
         if market.no:
             self.tokens[market.no] = market.id
+        collateral = market.collateral
+        self.collaterals[collateral] = self.collaterals.get(collateral, 0) + 1
+        return market_state
+
+    def drop_market(self, market: str) -> MarketState:
+        """Remove a market without orders, and return its state."""
+        market_state = self.markets.pop(market)
+        for token in (market_state.yes, market_state.no):
+            self.tokens.pop(token, None)
+        collateral = market_state.market.collateral
+        self.collaterals[collateral] -= 1
+        if not self.collaterals[collateral]:
+            del self.collaterals[collateral]
         return market_state
 
     def make_book(self, market: Market, token: str, capacity: int = 0) -> "Book":
@@ -205,7 +220,7 @@ class Engine(OrderIndex):
             events = book.submit(order, now_ms, self.trades_max)
         rested = len(events) == 1 and type(events[0]) is OrderAdded
         if is_mirrored or (market_state.complementary and not rested):
-            complementary.convert_events(self.entries, market_state, events, entry.is_yes)
+            complementary.convert_events(self.entry_of, market_state, events, entry.is_yes)
         self.number += 1
         entry.number, entry.accepted_ms = self.number, now_ms
         self.register(entry)
@@ -247,16 +262,16 @@ class Engine(OrderIndex):
         for place in range(len(events)):
             event = events[place]
             if type(event) is Trade or type(event) is PairedTrade:
-                resting = self.entries[event.resting_order_id]
+                resting = self.awake(self.entries[event.resting_order_id])
                 if market_state.has_fees:
                     event = with_fees(market_state.market, event, entry.order, resting.order)
                     events[place] = event
                 traded += self.apply_trade(entry, resting, event)
             elif type(event) is OrderRemoved:
                 if event.reason is not FILLED and event.reason is not REPLACED:
-                    self.finish(self.entries[event.order_id], event.reason)
+                    self.finish(self.awake(self.entries[event.order_id]), event.reason)
             elif type(event) is OrderReduced:
-                self.resize(self.entries[event.order_id], event.remaining)
+                self.resize(self.awake(self.entries[event.order_id]), event.remaining)
             elif type(event) is OrderAdded:
                 rested = event
         if rested is None:
@@ -325,7 +340,9 @@ class Engine(OrderIndex):
         order_id, maker = command.order_id, command.maker
         entry = None
         if type(order_id) is str or type(order_id) is int:
-            entry = self.entries.get(order_id)
+            found = self.entries.get(order_id)
+            if found is not None:
+                entry = self.awake(found)
         if (
             entry is None
             or not entry.resting
@@ -346,7 +363,7 @@ class Engine(OrderIndex):
         events = book.cancel(entry.order.id, now_ms, reason)
         market_state = entry.maker_state.market_state
         if not entry.is_yes and market_state.complementary:
-            complementary.convert_events(self.entries, market_state, events, False)
+            complementary.convert_events(self.entry_of, market_state, events, False)
         self.finish(entry, reason)
         return events
 

@@ -130,7 +130,10 @@ cdef class MakerState:
     cdef public MarketState market_state
     cdef public OrderEntry first
     cdef public OrderEntry last
+    cdef public list asleep
     cdef public Py_ssize_t count
+    cdef public MakerState previous_market
+    cdef public MakerState next_market
     cdef public bint has_accounts
     cdef public Account collateral
     cdef public Account yes

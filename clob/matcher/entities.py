@@ -90,13 +90,15 @@ class MarketState:
         """Drop all makers and their lists of orders."""
         for maker_state in self.makers.values():
             maker_state.first = maker_state.last = None
+            maker_state.previous_market = maker_state.next_market = None
         self.makers.clear()
 
 
 class MakerState:
     """A maker in one market: resting orders in the order of acceptance, and accounts.
 
-    Without accounts, the market drops a maker that has no resting orders.
+    Without accounts, the market drops a maker that has no resting orders. Those with resting orders
+    are linked with the same maker's in other markets.
     """
 
     def __init__(self, maker: str, market_state: MarketState) -> None:
@@ -104,7 +106,11 @@ class MakerState:
         self.market_state: MarketState = market_state
         self.first: OrderEntry | None = None
         self.last: OrderEntry | None = None
+        # The places of the orders of a snapshot, some of which may be awake or finished.
+        self.asleep: Any = None
         self.count: int = 0
+        self.previous_market: MakerState | None = None
+        self.next_market: MakerState | None = None
         # With accounts: the maker's own, opened with the first accepted order.
         self.has_accounts: bool = False
         self.collateral: Account = NO_ACCOUNT

@@ -137,6 +137,7 @@ cdef class MarketState:
         cdef MakerState maker_state
         for maker_state in self.makers.values():
             maker_state.first = maker_state.last = None
+            maker_state.previous_market = maker_state.next_market = None
         self.makers.clear()
 
 

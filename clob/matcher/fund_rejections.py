@@ -9,18 +9,18 @@ from clob.matcher.rejections import check_text, check_uint256, find_market
 from clob.units import SIZE_MAX
 
 if TYPE_CHECKING:
-    from clob.matcher.admission import Admission
     from clob.matcher.entities import MarketState
+    from clob.matcher.order_index import OrderIndex
 
 
-def check_set_balance(state: "Admission", command: commands.SetBalance, now_ms: int) -> None:
+def check_set_balance(state: "OrderIndex", command: commands.SetBalance, now_ms: int) -> None:
     """Raise for an invalid wallet, asset or amount."""
     check_text("wallet", command.wallet)
     check_text("asset", command.asset, 1)
     check_uint256("amount", command.amount)
 
 
-def check_settled(state: "Admission", command: commands.Settled, now_ms: int) -> None:
+def check_settled(state: "OrderIndex", command: commands.Settled, now_ms: int) -> None:
     """Raise if a trade is not pending, is named twice, or its paired trade is missing."""
     if type(command.trades) is not tuple:
         raise errors.InvalidCommandError(f"trades must be a tuple; got {show(command.trades)}")
@@ -35,7 +35,7 @@ def check_settled(state: "Admission", command: commands.Settled, now_ms: int) ->
         _check_pending(market_state, seq)
 
 
-def check_settle_failed(state: "Admission", command: commands.SettleFailed, now_ms: int) -> None:
+def check_settle_failed(state: "OrderIndex", command: commands.SettleFailed, now_ms: int) -> None:
     """Raise for invalid fields or a trade that is not pending."""
     if command.wallet is not None:
         check_text("wallet", command.wallet)
@@ -44,7 +44,7 @@ def check_settle_failed(state: "Admission", command: commands.SettleFailed, now_
     _check_pending(find_market(state, command.market), command.trade)
 
 
-def check_reopen(state: "Admission", command: commands.Reopen, now_ms: int) -> None:
+def check_reopen(state: "OrderIndex", command: commands.Reopen, now_ms: int) -> None:
     """Raise for invalid terms, a trade that never was or is pending, or half of a pair."""
     if type(command.trades) is not tuple or type(command.settled) is not bool:
         raise errors.InvalidCommandError("trades must be a tuple and settled must be True or False")

@@ -57,18 +57,16 @@ def set_mode(engine: Engine, command: commands.SetMode, now_ms: int) -> list[Eve
         market_state.move_seq(book)
         events += book.clear(RemovalReason.MARKET)
     if market_state.complementary:
-        complementary.convert_events(engine.entries, market_state, events, True)
+        complementary.convert_events(engine.entry_of, market_state, events, True)
     for event in events:
         if isinstance(event, OrderRemoved):
-            engine.finish(engine.entries[event.order_id], event.reason)
+            engine.finish(engine.awake(engine.entries[event.order_id]), event.reason)
     return events
 
 
 def remove_market(engine: Engine, command: commands.RemoveMarket, now_ms: int) -> list[Event]:
     """Remove a market with its finished orders."""
-    market_state = engine.markets.pop(command.market)
-    for token in (market_state.yes, market_state.no):
-        engine.tokens.pop(token, None)
+    market_state = engine.drop_market(command.market)
     # One more, so that the first state of another market with this id has a number of its own.
     engine.seq_base = max(engine.seq_base, market_state.seq_book.seq + 1)
     order_index.drop_orders_of(engine, market_state)

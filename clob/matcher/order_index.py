@@ -6,26 +6,34 @@ The hash of a signed order outlives the order:
     below the maker's): it is part of the state, not a cache bounded by count, because anyone can
     read a signature and post it again." (decision 23)
 
+The resting orders of a snapshot stay asleep in its bytes until a command changes them: indexes
+hold their place there, counted from 0, instead of an :class:`OrderEntry`.
+
 Compiled from this text, with the types of ``order_index.pxd``.
 """
 
-from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING
+from array import array
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from sortedcontainers import SortedDict
 
+from clob.codec import read
 from clob.events import RemovalReason
 from clob.matcher import complementary, entities, rollback
 from clob.matcher.admission import Admission
-from clob.matcher.amounts import resized
+from clob.matcher.amounts import needed, resized
 from clob.matcher.entities import MakerState, MarketState, OrderEntry, make_entry, order_from
-from clob.matcher.state_records import OrderSnapshot
+from clob.matcher.state_records import OrderSnapshot, OutcomeState
 from clob.order import Order
 
 if TYPE_CHECKING:
-    from clob.book import Book
     from clob.matcher.entities import OrderEntry
+
+BY_NUMBER = attrgetter("number")
 
 
 class OrderIndex(Admission):
@@ -33,8 +41,10 @@ class OrderIndex(Admission):
 
     def __init__(self) -> None:
         super().__init__()
+        # For each maker with resting orders, the first of its linked states in markets.
+        self.makers: dict[str, MakerState] = {}
         # Resting orders by expiration and number.
-        self.expiring: SortedDict[int, dict[int, OrderEntry]] = SortedDict()
+        self.expiring: SortedDict[int, dict[int, OrderEntry | int]] = SortedDict()
         # Finished orders still readable, linked from the first finished to the last.
         self.finished_first: OrderEntry | None = None
         self.finished_last: OrderEntry | None = None
@@ -42,6 +52,15 @@ class OrderIndex(Admission):
         # Hashes of evicted orders, by maker and by expiration.
         self.spent_by_maker: dict[str, set[bytes]] = {}
         self.spent_by_expiry: SortedDict[int, set[bytes]] = SortedDict()
+        # The snapshot with the sleeping orders, their offsets in it by place, its makers, and its
+        # books by their first place.
+        self.asleep: bytes = b""
+        self.asleep_offsets: array[int] = array("Q")
+        self.asleep_makers: list[str] = []
+        self.asleep_starts: list[int] = []
+        self.asleep_books: list[tuple[MarketState, bool]] = []
+        # Called with an order that wakes up, before it changes.
+        self.on_wake: Callable[[OrderEntry], Any] | None = None
 
     # ----- entries -------------------------------------------------------------------------
 
@@ -56,7 +75,7 @@ class OrderIndex(Admission):
     def entry_from(
         self, market_state: MarketState, state: OrderSnapshot, is_yes: bool, maker: str
     ) -> OrderEntry:
-        """Register the order of a snapshot and return its entry."""
+        """Return the entry of the order of a snapshot."""
         order = order_from(state, market_state.yes if is_yes else market_state.no, maker)
         entry = self.entry_for(market_state, order)
         terms = state.submitted
@@ -69,31 +88,133 @@ class OrderIndex(Admission):
             entry.remaining = state.remaining
         entry.number, entry.accepted_ms = state.number, state.accepted_ms
         entry.client_id, entry.order_hash = state.client_id, state.order_hash
-        self.register(entry)
         return entry
+
+    # ----- orders of a snapshot ------------------------------------------------------------
 
     def restore_book(
         self,
-        book: "Book",
         market_state: MarketState,
-        states: Iterable[tuple[OrderSnapshot, str]],
+        states: Iterable[tuple[int, OrderSnapshot, str]],
         is_yes: bool,
-    ) -> list[OrderEntry]:
-        """Rest the orders of a snapshot in their book, in the order of its queues."""
-        entries, makers = [], market_state.makers
-        for state, maker in states:
+    ) -> list[str | int]:
+        """Rest orders in their book, asleep, in the order of its queues; return their ids.
+
+        Args:
+            market_state: the market.
+            states: the offset of each order in the snapshot, the order, and its maker.
+            is_yes: whether they are for YES.
+        """
+        is_in_yes = is_yes or market_state.complementary
+        book = market_state.yes_book if is_in_yes else market_state.no_book
+        ids: list[str | int] = []
+        for offset, state, maker in states:
+            place = len(self.asleep_offsets)
+            self.asleep_offsets.append(offset)
             entry = self.entry_from(market_state, state, is_yes, maker)
-            # A maker's orders share one list, which is linked once all are read.
-            if entry.maker_state.maker not in makers:
-                makers[entry.maker_state.maker] = entry.maker_state
             order = entry.order
             if entry.remaining != order.size:
                 order = resized(order, entry.remaining)
             if market_state.complementary:
                 order = complementary.on_grid(entry, order)
             book.rest(order)
-            entries.append(entry)
-        return entries
+            self.put_to_sleep(entry, place)
+            ids.append(state.id)
+        return ids
+
+    def put_to_sleep(self, entry: OrderEntry, place: int) -> None:
+        """Index a resting order by its place in the snapshot; raise if another has its ids."""
+        order, maker_state = entry.order, entry.maker_state
+        maker, used, client_id = maker_state.maker, entry.order_hash, entry.client_id
+        if (
+            self.entries.setdefault(order.id, place) is not place
+            or (used is not None and self.used_hashes.setdefault(used, place) is not place)
+            or (
+                client_id is not None
+                and self.client_ids.setdefault((maker, client_id), place) is not place
+            )
+        ):
+            raise ValueError(f"order {order.id!r} has an id, hash or client id of another")
+        if order.expiration_s:
+            self.expiring.setdefault(order.expiration_s, {})[entry.number] = place
+        if maker_state.asleep is None:
+            maker_state.asleep = []
+        maker_state.asleep.append(place)
+        if not maker_state.count:
+            maker_state.market_state.makers[maker] = maker_state
+            self.link_maker(maker_state)
+        maker_state.count += 1
+        if maker_state.market_state.has_accounts:
+            self.open_accounts(entry)
+            self.reserve(entry, entry.remaining)
+            if order.smart_wallet:
+                entry.pays.smart_wallet_orders[entry.number] = place
+
+    def peek(self, found: Any) -> OrderEntry:
+        """Return an entry to read; that of a sleeping order is a copy, which changes nothing."""
+        if type(found) is not int:
+            known: OrderEntry = found
+            return known
+        market_state, is_yes = self.asleep_books[bisect_right(self.asleep_starts, found) - 1]
+        offset = self.asleep_offsets[found]
+        if market_state.complementary:
+            # One byte in front of the order.
+            is_yes = read(OutcomeState, self.asleep, offset - 1)[0].is_yes
+        state = read(OrderSnapshot, self.asleep, offset)[0]
+        entry = self.entry_from(market_state, state, is_yes, self.asleep_makers[state.maker])
+        entry.resting = True
+        if market_state.has_accounts:
+            self.open_accounts(entry)
+            entry.reserve = needed(entry.order, entry.remaining, entry.order.price)
+        return entry
+
+    def entry_of(self, order_id: str | int) -> OrderEntry:
+        """Return the entry of a known order to read, see ``peek``."""
+        return self.peek(self.entries[order_id])
+
+    def awake(self, found: Any) -> OrderEntry:
+        """Return an entry to change; a sleeping order wakes up."""
+        return self.wake(self.peek(found), found) if type(found) is int else found
+
+    def wake(self, entry: OrderEntry, place: int) -> OrderEntry:
+        """Make the copy of a sleeping order its entry."""
+        undo = self.undo
+        if self.on_wake is not None:
+            self.on_wake(entry)
+        self.undo = None
+        self.register(entry)
+        entry.before = entry.maker_state.last
+        self.link(entry)
+        entry.maker_state.count -= 1  # it was counted asleep
+        self.undo = undo
+        if undo is not None:
+            undo.append((undo_wake, self, (entry, place)))
+        return entry
+
+    def resting_of(self, maker_state: MakerState, wake: bool) -> list[OrderEntry]:
+        """Return the resting orders of a maker in a market, in the order of acceptance.
+
+        Args:
+            maker_state: the maker.
+            wake: whether the orders may be changed; else they may only be read.
+        """
+        entries: list[OrderEntry] = []
+        for place in maker_state.asleep or ():
+            entry = self.peek(place)
+            if self.entries.get(entry.order.id) == place:
+                if wake:
+                    self.wake(entry, place)
+                else:
+                    entries.append(entry)
+        if wake and self.undo is None:
+            maker_state.asleep = None
+        linked = maker_state.first
+        while linked is not None:
+            entries.append(linked)
+            linked = linked.after
+        return sorted(entries, key=BY_NUMBER)
+
+    # ----- registered orders ---------------------------------------------------------------
 
     def register(self, entry: OrderEntry) -> None:
         """Make an order known by its id, hash and client id."""
@@ -134,6 +255,7 @@ class OrderIndex(Admission):
         if not maker_state.count:
             # The market may have dropped a maker without orders.
             maker_state.market_state.makers[maker_state.maker] = maker_state
+            self.link_maker(maker_state)
         maker_state.count += 1
         if entry.order.expiration_s:
             self.expiring.setdefault(entry.order.expiration_s, {})[entry.number] = entry
@@ -152,8 +274,10 @@ class OrderIndex(Admission):
         else:
             maker_state.last = entry.before
         maker_state.count -= 1
-        if not maker_state.count and not maker_state.market_state.has_accounts:
-            del maker_state.market_state.makers[maker_state.maker]
+        if not maker_state.count:
+            self.unlink_maker(maker_state)
+            if not maker_state.market_state.has_accounts:
+                del maker_state.market_state.makers[maker_state.maker]
         second = entry.order.expiration_s
         if second:
             del self.expiring[second][entry.number]
@@ -161,6 +285,32 @@ class OrderIndex(Admission):
                 del self.expiring[second]
         if entry.order.smart_wallet and maker_state.market_state.has_accounts:
             del entry.pays.smart_wallet_orders[entry.number]
+
+    def link_maker(self, maker_state: MakerState) -> None:
+        """Insert a maker in a market among the same maker's in other markets."""
+        first = self.makers.get(maker_state.maker)
+        if first is None:
+            self.makers[maker_state.maker] = maker_state
+            return
+        following = first.next_market
+        maker_state.previous_market, maker_state.next_market = first, following
+        first.next_market = maker_state
+        if following is not None:
+            following.previous_market = maker_state
+
+    def unlink_maker(self, maker_state: MakerState) -> None:
+        """Reverse ``link_maker``."""
+        previous, following = maker_state.previous_market, maker_state.next_market
+        if following is not None:
+            following.previous_market = previous
+        if previous is not None:
+            previous.next_market = following
+        elif following is not None:
+            self.makers[maker_state.maker] = following
+        else:
+            del self.makers[maker_state.maker]
+            return
+        maker_state.previous_market = maker_state.next_market = None
 
     def finish(self, entry: OrderEntry, reason: RemovalReason) -> None:
         """Move an order to the finished ones and release its reserve."""
@@ -303,6 +453,16 @@ def _drop_hash(index: "OrderIndex", order_hash: bytes) -> None:
 
 
 # ----- reverse steps, see clob.matcher.rollback ----------------------------------------------
+
+
+def undo_wake(index: "OrderIndex", saved: "tuple[OrderEntry, int]") -> None:
+    """Reverse ``wake``."""
+    entry, place = saved
+    index.unlink(entry)
+    undo_register(index, entry)
+    index.put_to_sleep(entry, place)
+    # The maker's list still had it.
+    entry.maker_state.asleep.pop()
 
 
 def undo_register(index: "OrderIndex", entry: "OrderEntry") -> None:

@@ -1,5 +1,7 @@
 """Reads that leave the engine unchanged: records of orders, trial execution, invariants."""
 
+from collections import Counter
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from clob.book.validation import show
@@ -13,7 +15,7 @@ from clob.errors import (
 from clob.events import Trade
 from clob.market import Balance
 from clob.matcher import batch, complementary, rejections
-from clob.matcher.amend import by_number, orders_of_maker
+from clob.matcher.amend import by_number, orders_in, resting_orders, states_of
 from clob.matcher.amounts import needed, with_fees, with_policy
 from clob.order import Order
 from clob.status import OrderRecord, filled_amount, status_of
@@ -21,7 +23,7 @@ from clob.units import TEXT_MAX, collateral_of
 
 if TYPE_CHECKING:
     from clob.matcher.engine import Engine
-    from clob.matcher.entities import Account, MarketState, OrderEntry
+    from clob.matcher.entities import Account, MakerState, MarketState, OrderEntry
 
 
 def record_of(entry: "OrderEntry") -> OrderRecord:
@@ -52,15 +54,14 @@ def record_of(entry: "OrderEntry") -> OrderRecord:
 
 def open_orders(engine: "Engine", maker: str | None, market: str | None) -> list["OrderEntry"]:
     """Return resting orders in the order of acceptance."""
-    markets = list(engine.markets.values())
-    if market is not None:
-        markets = [rejections.find_market(engine, market)]
-    return by_number(
-        entry
-        for market_state in markets
-        for name in ([maker] if maker is not None else list(market_state.makers))
-        for entry in orders_of_maker(market_state, name)
-    )
+    market_state = None if market is None else rejections.find_market(engine, market)
+    return resting_orders(engine, maker, market_state, wake=False)
+
+
+def awake_orders(engine: "Engine") -> list["OrderEntry"]:
+    """Return the resting orders that are not asleep, see :class:`OrderIndex`."""
+    found = engine.entries.values()
+    return by_number(each for each in found if type(each) is not int and each.resting)
 
 
 def balance_of(account: "Account | None") -> Balance:
@@ -83,7 +84,8 @@ def spent_hashes(engine: "Engine") -> list[SpentHash]:
         if type(kept) is tuple:
             spent.append(SpentHash(order_hash, *kept))
         else:
-            order, maker = kept.order, kept.maker_state.maker
+            entry = engine.peek(kept)
+            order, maker = entry.order, entry.maker_state.maker
             spent.append(SpentHash(order_hash, maker, order.nonce, order.expiration_s))
     return spent
 
@@ -142,7 +144,12 @@ def simulate(engine: "Engine", command: Submit, *, check_balance: bool = True) -
     if not market_state.has_fees:
         return trades
     return [
-        with_fees(market_state.market, trade, order, engine.entries[trade.resting_order_id].order)
+        with_fees(
+            market_state.market,
+            trade,
+            order,
+            engine.entry_of(trade.resting_order_id).order,
+        )
         for trade in trades
     ]
 
@@ -152,13 +159,13 @@ def _simulate_in_book(
 ) -> list[Trade]:
     book = engine.book_of(entry)
     if entry.maker_state.market_state.complementary:
-        return complementary.simulate(engine.entries, entry, order, now_ms, engine.trades_max)
+        return complementary.simulate(engine.entry_of, entry, order, now_ms, engine.trades_max)
     return book.simulate(order, now_ms, engine.trades_max)
 
 
 def _check_replace_in_book(engine: "Engine", command: Replace) -> None:
     """Check the book's rules on a replacement; its own resting order cannot match it."""
-    entry = engine.entries[command.order_id]
+    entry = engine.entry_of(command.order_id)
     market_state, order = entry.maker_state.market_state, entry.order
     if command.price == order.price and command.size < entry.remaining:
         return
@@ -185,17 +192,36 @@ def audit(engine: "Engine") -> None:
     for market_state in engine.markets.values():
         _audit_market(engine, market_state)
     _audit_accounts(engine)
-    resting = sum(entry.resting for entry in engine.entries.values())
-    markets = engine.markets.values()
-    if resting != sum(maker.count for each in markets for maker in each.makers.values()):
+    collaterals = Counter(each.market.collateral for each in engine.markets.values())
+    if engine.collaterals != collaterals:
+        raise InvariantError("the markets are miscounted by collateral")
+    resting = sum(engine.peek(found).resting for found in engine.entries.values())
+    states = [maker for each in engine.markets.values() for maker in each.makers.values()]
+    if resting != sum(maker.count for maker in states):
         raise InvariantError("a resting order is missing from its maker's list")
+    _audit_makers(engine, [maker for maker in states if maker.count])
     if len(engine.entries) - resting != engine.num_finished:
         raise InvariantError("an order is neither resting nor finished")
     expiring = {n: e for due in engine.expiring.values() for n, e in due.items()}
-    for entry in engine.entries.values():
+    for found in engine.entries.values():
+        entry = engine.peek(found)
         due = entry.resting and entry.order.expiration_s > 0
-        if due != (expiring.get(entry.number) is entry):
+        if due != (expiring.get(entry.number) == found):
             raise InvariantError(f"order {entry.order.id!r} is not indexed by its expiration")
+
+
+def _audit_makers(engine: "Engine", states: "list[MakerState]") -> None:
+    """Check that the states of makers with resting orders are linked."""
+    linked = list(states_of(engine, None))
+    if len(linked) != len(states) or set(linked) != set(states):
+        raise InvariantError("a maker with resting orders is missing from the index of makers")
+    for maker, first in engine.makers.items():
+        state: MakerState | None = first
+        previous = None
+        while state is not None:
+            if state.maker != maker or state.previous_market is not previous:
+                raise InvariantError(f"the markets of maker {maker!r} are linked wrongly")
+            state, previous = state.next_market, state
 
 
 def _audit_market(engine: "Engine", market_state: "MarketState") -> None:
@@ -209,7 +235,7 @@ def _audit_market(engine: "Engine", market_state: "MarketState") -> None:
     for book in books:
         book.check()
         for resting in book.orders():
-            entry = engine.entries[resting.order_id]
+            entry = engine.entry_of(resting.order_id)
             order = complementary.on_grid(entry, entry.order)
             expected = (order.side, order.price, entry.remaining, order.maker)
             if expected != (resting.side, resting.price, resting.remaining, resting.maker):
@@ -218,7 +244,7 @@ def _audit_market(engine: "Engine", market_state: "MarketState") -> None:
         raise InvariantError(f"market {market.id!r} is complementary and has orders in its NO book")
     count = 0
     for maker, maker_state in market_state.makers.items():
-        entries = orders_of_maker(market_state, maker)
+        entries = orders_in(engine, maker_state, wake=False)
         count += len(entries)
         numbers = [entry.number for entry in entries]
         if len(entries) != maker_state.count or numbers != sorted(numbers):
@@ -242,7 +268,7 @@ def _audit_accounts(engine: "Engine") -> None:
             for account, amount in ((buyer, pending.paid), (seller, pending.size)):
                 unsettled[id(account)] = unsettled.get(id(account), 0) + amount
     reserved: dict[int, int] = {}
-    for entry in engine.entries.values():
+    for entry in map(engine.peek, engine.entries.values()):
         if entry.resting and entry.maker_state.market_state.has_accounts:
             reserved[id(entry.pays)] = reserved.get(id(entry.pays), 0) + entry.reserve
             if entry.reserve != needed(entry.order, entry.remaining, entry.order.price):
@@ -252,3 +278,27 @@ def _audit_accounts(engine: "Engine") -> None:
             raise InvariantError(f"{account.wallet!r} has a reserve without an order")
         if account.unsettled != unsettled.get(id(account), 0):
             raise InvariantError(f"{account.wallet!r} holds an amount without a pending trade")
+
+
+def markets_html(engine: "Engine") -> str:
+    """Return the first markets of an engine with their best prices of YES, as an HTML table."""
+    from clob import notebook  # noqa: PLC0415 - `import clob` starts without it
+
+    if engine.busy:
+        return notebook.table(["Matcher", "busy"], (), ())
+    shown = list(islice(engine.markets.values(), notebook.ROWS_MAX))
+    rows = [
+        (
+            notebook.short_name(state.market.id),
+            state.mode.name,
+            f"{len(state.yes_book) + len(state.no_book):,}",
+            notebook.cents(state.yes_book.best_bid),
+            notebook.cents(state.yes_book.best_ask),
+            f"{state.seq_book.seq:,}",
+        )
+        for state in shown
+    ]
+    count, orders = len(engine.markets), len(engine.entries) - engine.num_finished
+    head = ["Matcher", notebook.counted(count, "market"), notebook.counted(orders, "order")]
+    titles = ("market", "mode", "orders", "YES bid", "YES ask", "seq")
+    return notebook.table([*head, f"now_ms {engine.now_ms}"], titles, rows, more=count - len(shown))

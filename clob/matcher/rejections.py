@@ -15,9 +15,8 @@ from clob import commands, errors
 from clob.book import rejections as book_rejections
 from clob.book import validation
 from clob.book.validation import check_integer, show
-from clob.market import Funds, Limits, Market, Mode
+from clob.market import PAIR_LOT_WEI, Funds, Limits, Market, Mode
 from clob.matcher.amounts import needed
-from clob.matcher.complementary import LOT_WEI
 from clob.order import Order, SelfTrade, Side, TimeInForce
 from clob.units import (
     FEE_RATE_MAX_BPS,
@@ -31,8 +30,8 @@ from clob.units import (
 
 if TYPE_CHECKING:
     from clob.book import Book
-    from clob.matcher.admission import Admission
     from clob.matcher.entities import MarketState, OrderEntry
+    from clob.matcher.order_index import OrderIndex
 
 BATCH_KINDS = (
     commands.Submit,
@@ -89,7 +88,7 @@ def check_maker(maker: object) -> None:
         check_text("maker", maker)
 
 
-def find_market(state: "Admission", market: object) -> "MarketState":
+def find_market(state: "OrderIndex", market: object) -> "MarketState":
     """Return a market by its id, or raise ``UnknownMarketError``."""
     market_state = state.markets.get(market) if type(market) is str else None
     if market_state is None:
@@ -137,7 +136,7 @@ def check_min_size(market_state: "MarketState", size: int) -> None:
 
 
 def submit_rejection(
-    state: "Admission", command: commands.Submit, order: Order, now_ms: int
+    state: "OrderIndex", command: commands.Submit, order: Order, now_ms: int
 ) -> errors.RejectedError:
     """Return the error of the first rule that a submission breaks.
 
@@ -237,11 +236,11 @@ def _check_order(market_state: "MarketState", order: Order, now_ms: int) -> None
         raise expired
 
 
-def _check_unused(state: "Admission", command: commands.Submit, order: Order) -> None:
+def _check_unused(state: "OrderIndex", command: commands.Submit, order: Order) -> None:
     """Check that order hash, client id and order id are new."""
     used = state.used_hashes.get(command.order_hash) if command.order_hash is not None else None
     if used is not None:
-        order_id = used.order.id if hasattr(used, "order") else None
+        order_id = None if type(used) is tuple else state.peek(used).order.id
         which = "an order no longer kept" if order_id is None else f"order {show(order_id)}"
         raise errors.OrderAlreadyUsedError(
             f"this signed order was already accepted as {which}", order_id
@@ -250,6 +249,7 @@ def _check_unused(state: "Admission", command: commands.Submit, order: Order) ->
     if command.client_id is not None:
         known = state.client_ids.get((order.maker, command.client_id))
     if known is not None:
+        known = state.peek(known)
         message = f"client_id {show(command.client_id)} already belongs to order"
         if _is_same_order(known, command, order):
             raise errors.OrderAlreadyUsedError(
@@ -268,7 +268,7 @@ def _is_same_order(known: "OrderEntry", command: commands.Submit, order: Order) 
     return is_same and known.maker_state.market_state.market.id == command.market
 
 
-def _check_nonce(state: "Admission", order: Order) -> None:
+def _check_nonce(state: "OrderIndex", order: Order) -> None:
     nonce = state.nonces.get(order.maker, 0)
     if order.nonce < nonce:
         raise errors.NonceTooLowError(
@@ -276,7 +276,7 @@ def _check_nonce(state: "Admission", order: Order) -> None:
         )
 
 
-def _check_order_count(state: "Admission", market_state: "MarketState", order: Order) -> None:
+def _check_order_count(state: "OrderIndex", market_state: "MarketState", order: Order) -> None:
     maker_state = market_state.makers.get(order.maker)
     rests = order.time_in_force in (TimeInForce.GTC, TimeInForce.GTD)
     if maker_state and rests and maker_state.count >= state.orders_max:
@@ -286,14 +286,14 @@ def _check_order_count(state: "Admission", market_state: "MarketState", order: O
         )
 
 
-def _check_covered(state: "Admission", market_state: "MarketState", order: Order) -> None:
+def _check_covered(state: "OrderIndex", market_state: "MarketState", order: Order) -> None:
     buys = order.side is Side.BUY
     wallet = (order.smart_wallet or order.maker) if buys else order.maker
     asset = market_state.market.collateral if buys else order.token
     _check_balance(state, wallet, asset, needed(order, order.size, order.price), 0)
 
 
-def _check_balance(state: "Admission", wallet: str, asset: str, needs: int, held: int) -> None:
+def _check_balance(state: "OrderIndex", wallet: str, asset: str, needs: int, held: int) -> None:
     """Check that a wallet has an amount available.
 
     ``held`` is the amount the order reserves already; a replacement releases it first.
@@ -314,7 +314,7 @@ def _check_balance(state: "Admission", wallet: str, asset: str, needs: int, held
 # ----- Cancel, Reduce, Replace ---------------------------------------------------------------
 
 
-def cancel_rejection(state: "Admission", command: commands.Cancel) -> errors.RejectedError:
+def cancel_rejection(state: "OrderIndex", command: commands.Cancel) -> errors.RejectedError:
     """Return the error of the first rule that a cancel breaks."""
     try:
         check_cancel(state, command)
@@ -323,14 +323,14 @@ def cancel_rejection(state: "Admission", command: commands.Cancel) -> errors.Rej
     raise errors.InvariantError(f"admission rejected a command that breaks no rule: {command!r}")
 
 
-def check_cancel(state: "Admission", command: commands.Cancel) -> None:
+def check_cancel(state: "OrderIndex", command: commands.Cancel) -> None:
     """Raise the error of the first rule that a cancel breaks."""
     _check_market_and_maker(state, command)
     validation.check_id(command.order_id)
     _find_order(state, command, Mode.CANCEL_ONLY)
 
 
-def check_reduce(state: "Admission", command: commands.Reduce, now_ms: int) -> None:
+def check_reduce(state: "OrderIndex", command: commands.Reduce, now_ms: int) -> None:
     """Raise the error of the first rule that a reduction breaks."""
     _check_market_and_maker(state, command)
     validation.check_id(command.order_id)
@@ -340,14 +340,14 @@ def check_reduce(state: "Admission", command: commands.Reduce, now_ms: int) -> N
         raise book_rejections.not_reduced(command.size, entry.remaining)
 
 
-def check_replace(state: "Admission", command: commands.Replace, now_ms: int) -> None:
+def check_replace(state: "OrderIndex", command: commands.Replace, now_ms: int) -> None:
     """Raise the error of the first rule that a replacement breaks, except the book's own rules."""
     _check_market_and_maker(state, command)
     validation.check_policy(command.post_only, command.self_trade)
     validation.check_id(command.order_id)
     validation.check_price(command.price, PRICE_MIN, PRICE_MAX)
     validation.check_size(command.size, _lot_of(state, command))
-    known = state.entries.get(command.order_id)
+    known = find_entry(state, command.order_id)
     if known is not None:
         check_min_size(known.maker_state.market_state, command.size)
         if known.resting and 0 < known.order.expiration_s < now_ms // 1000:
@@ -358,22 +358,28 @@ def check_replace(state: "Admission", command: commands.Replace, now_ms: int) ->
         _check_balance(state, account.wallet, account.asset, needs, entry.reserve)
 
 
-def _check_market_and_maker(state: "Admission", command: OrderCommand) -> None:
+def _check_market_and_maker(state: "OrderIndex", command: OrderCommand) -> None:
     check_text("market", command.market)
     check_maker(command.maker)
     if command.market:
         find_market(state, command.market)
 
 
-def _lot_of(state: "Admission", command: commands.Reduce | commands.Replace) -> int:
+def _lot_of(state: "OrderIndex", command: commands.Reduce | commands.Replace) -> int:
     """Return the lot of the order's market; 1 for an unknown order, which is rejected later."""
-    entry = state.entries.get(command.order_id)
+    entry = find_entry(state, command.order_id)
     return entry.maker_state.market_state.market.lot_wei if entry else 1
 
 
-def _find_order(state: "Admission", command: OrderCommand, mode_max: Mode) -> "OrderEntry":
+def find_entry(state: "OrderIndex", order_id: str | int) -> "OrderEntry | None":
+    """Return the entry of an order, only to read it; None if it is unknown."""
+    found = state.entries.get(order_id)
+    return None if found is None else state.peek(found)
+
+
+def _find_order(state: "OrderIndex", command: OrderCommand, mode_max: Mode) -> "OrderEntry":
     """Return the resting order of a command that its maker may change now, or raise."""
-    entry = state.entries.get(command.order_id)
+    entry = find_entry(state, command.order_id)
     if entry is None or command.market not in ("", entry.maker_state.market_state.market.id):
         where = f" in market {show(command.market)}" if command.market else ""
         raise errors.UnknownOrderError(f"no order {show(command.order_id)}{where}")
@@ -393,7 +399,7 @@ def _find_order(state: "Admission", command: OrderCommand, mode_max: Mode) -> "O
 # ----- CancelAll, CancelSome, SetNonce, Expire -----------------------------------------------
 
 
-def check_cancel_all(state: "Admission", command: commands.CancelAll, now_ms: int) -> None:
+def check_cancel_all(state: "OrderIndex", command: commands.CancelAll, now_ms: int) -> None:
     """Raise if the market is unknown, or does not allow its makers to cancel."""
     check_maker(command.maker)
     if command.market is not None:
@@ -402,7 +408,7 @@ def check_cancel_all(state: "Admission", command: commands.CancelAll, now_ms: in
             check_mode(market_state, Mode.CANCEL_ONLY)
 
 
-def check_cancel_some(state: "Admission", command: commands.CancelSome, now_ms: int) -> None:
+def check_cancel_some(state: "OrderIndex", command: commands.CancelSome, now_ms: int) -> None:
     """Raise if a filter is invalid, or its market does not allow its makers to cancel."""
     check_maker(command.maker)
     if command.token is not None:
@@ -418,7 +424,7 @@ def check_cancel_some(state: "Admission", command: commands.CancelSome, now_ms: 
 
 
 def market_of_filters(
-    state: "Admission", market: str | None, token: str | None
+    state: "OrderIndex", market: str | None, token: str | None
 ) -> "MarketState | None":
     """Return the only market that can pass the filters, None for all; raise if none can."""
     if market is None and token is not None:
@@ -433,7 +439,7 @@ def market_of_filters(
     return market_state
 
 
-def check_set_nonce(state: "Admission", command: commands.SetNonce, now_ms: int) -> None:
+def check_set_nonce(state: "OrderIndex", command: commands.SetNonce, now_ms: int) -> None:
     """Raise unless the nonce is above the maker's current one."""
     check_text("maker", command.maker)
     check_uint256("nonce", command.nonce)
@@ -444,14 +450,14 @@ def check_set_nonce(state: "Admission", command: commands.SetNonce, now_ms: int)
         )
 
 
-def check_expire(state: "Admission", command: commands.Expire, now_ms: int) -> None:
+def check_expire(state: "OrderIndex", command: commands.Expire, now_ms: int) -> None:
     """Accept every ``Expire``: its time, the only field, was checked before."""
 
 
 # ----- AddMarket, SetMarket, SetMode, RemoveMarket, SetLimits --------------------------------
 
 
-def check_add_market(state: "Admission", command: commands.AddMarket, now_ms: int) -> None:
+def check_add_market(state: "OrderIndex", command: commands.AddMarket, now_ms: int) -> None:
     """Raise if the market is invalid or its id or a token is taken."""
     market = command.market
     check_market(market)
@@ -505,14 +511,14 @@ def _check_complementary(market: Market) -> None:
         raise errors.InvalidMarketError(
             f"no must have 1 to {TEXT_MAX} characters in a complementary market; got 0"
         )
-    if market.lot_wei % LOT_WEI:
+    if market.lot_wei % PAIR_LOT_WEI:
         raise errors.InvalidMarketError(
-            f"lot_wei must be a multiple of {LOT_WEI} in a complementary market; "
+            f"lot_wei must be a multiple of {PAIR_LOT_WEI} in a complementary market; "
             f"got {market.lot_wei}"
         )
 
 
-def check_tokens(state: "Admission", market: Market) -> None:
+def check_tokens(state: "OrderIndex", market: Market) -> None:
     """Raise ``InvalidMarketError`` for a token or collateral that has another role already."""
     for token in (market.yes, market.no):
         if token in state.tokens and state.tokens[token] != market.id:
@@ -523,15 +529,18 @@ def check_tokens(state: "Admission", market: Market) -> None:
         raise errors.InvalidMarketError(
             f"collateral must not be the token of a market; got {show(market.collateral)}"
         )
-    for market_state in state.markets.values():
-        if market_state.market.collateral in (market.yes, market.no):
-            raise errors.InvalidMarketError(
-                f"token {show(market_state.market.collateral)} is the collateral of market "
-                f"{show(market_state.market.id)}"
-            )
+    if market.yes in state.collaterals or market.no in state.collaterals:
+        other = next(
+            each.market
+            for each in state.markets.values()
+            if each.market.collateral in (market.yes, market.no)
+        )
+        raise errors.InvalidMarketError(
+            f"token {show(other.collateral)} is the collateral of market {show(other.id)}"
+        )
 
 
-def check_set_market(state: "Admission", command: commands.SetMarket, now_ms: int) -> None:
+def check_set_market(state: "OrderIndex", command: commands.SetMarket, now_ms: int) -> None:
     """Raise if the terms are invalid or change a fixed field."""
     market = command.market
     check_market(market)
@@ -548,7 +557,7 @@ def check_set_market(state: "Admission", command: commands.SetMarket, now_ms: in
         check_tokens(state, market)
 
 
-def check_set_mode(state: "Admission", command: commands.SetMode, now_ms: int) -> None:
+def check_set_mode(state: "OrderIndex", command: commands.SetMode, now_ms: int) -> None:
     """Raise for an invalid mode, and for any other mode once the market is resolved."""
     if type(command.mode) is not Mode:
         raise errors.InvalidCommandError(f"mode must be a Mode; got {show(command.mode)}")
@@ -557,7 +566,7 @@ def check_set_mode(state: "Admission", command: commands.SetMode, now_ms: int) -
         check_mode(market_state, Mode.HALTED)
 
 
-def check_remove_market(state: "Admission", command: commands.RemoveMarket, now_ms: int) -> None:
+def check_remove_market(state: "OrderIndex", command: commands.RemoveMarket, now_ms: int) -> None:
     """Raise unless the market is resolved and none of its trades waits for settlement."""
     market_state = find_market(state, command.market)
     if market_state.mode is not Mode.RESOLVED:
@@ -572,7 +581,7 @@ def check_remove_market(state: "Admission", command: commands.RemoveMarket, now_
         )
 
 
-def check_set_limits(state: "Admission", command: commands.SetLimits, now_ms: int) -> None:
+def check_set_limits(state: "OrderIndex", command: commands.SetLimits, now_ms: int) -> None:
     """Raise if a limit is invalid."""
     check_limits(command.limits)
 
@@ -588,7 +597,7 @@ def check_limits(limits: Limits) -> None:
 # ----- ResetClock ----------------------------------------------------------------------------
 
 
-def check_reset_clock(state: "Admission", command: commands.ResetClock, now_ms: int) -> None:
+def check_reset_clock(state: "OrderIndex", command: commands.ResetClock, now_ms: int) -> None:
     """Raise for an invalid time, which may be before the last one, or a malformed hash."""
     if type(now_ms) is not int or not 0 <= now_ms <= TIME_MAX:
         raise time_rejection(now_ms, 0)
@@ -609,7 +618,7 @@ def check_reset_clock(state: "Admission", command: commands.ResetClock, now_ms: 
 # ----- Batch ---------------------------------------------------------------------------------
 
 
-def check_batch(state: "Admission", command: commands.Batch, now_ms: int) -> None:
+def check_batch(state: "OrderIndex", command: commands.Batch, now_ms: int) -> None:
     """Raise for a batch that is malformed, empty or too large."""
     if type(command.commands) is not tuple or type(command.atomic) is not bool:
         raise errors.InvalidCommandError(

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 from clob.commands import Reopen, ReopenedTrade, SetBalance, Settled, SettleFailed
 from clob.events import Event, MatchType, RemovalReason
-from clob.matcher.amend import by_number, orders_of_maker, remove_all
+from clob.matcher.amend import by_number, orders_in, remove_all, resting_orders
 from clob.matcher.state_records import PairState, PendingState
 
 if TYPE_CHECKING:
@@ -33,8 +33,9 @@ def _uncover(engine: "Engine", account: "Account", now_ms: int) -> list[Event]:
 
 def _orders_paid_from(engine: "Engine", account: "Account") -> list["OrderEntry"]:
     """Return the resting orders with a reserve in an account, in the order of acceptance."""
-    own = [e for state in engine.markets.values() for e in orders_of_maker(state, account.wallet)]
-    entries = {entry.number: entry for entry in (*own, *account.smart_wallet_orders.values())}
+    own = resting_orders(engine, account.wallet)
+    paid_for = map(engine.awake, list(account.smart_wallet_orders.values()))
+    entries = {entry.number: entry for entry in (*own, *paid_for)}
     return by_number(entry for entry in entries.values() if entry.pays is account)
 
 
@@ -68,10 +69,10 @@ def settle_failed(engine: "Engine", command: SettleFailed, now_ms: int) -> list[
     payer = engine.accounts.get((command.wallet, market_state.market.collateral))
     paid_for = [
         entry
-        for entry in (payer.smart_wallet_orders.values() if payer else ())
+        for entry in map(engine.awake, list(payer.smart_wallet_orders.values()) if payer else ())
         if entry.maker_state.market_state is market_state
     ]
-    own = orders_of_maker(market_state, command.wallet)
+    own = orders_in(engine, market_state.makers.get(command.wallet))
     entries = {entry.number: entry for entry in own + paid_for}
     return remove_all(engine, by_number(entries.values()), RemovalReason.SETTLEMENT, now_ms)
 

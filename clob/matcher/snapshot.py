@@ -6,6 +6,7 @@ that follow from others, like reserves, are left out.
 """
 
 import hashlib
+from array import array
 from collections.abc import Iterator
 from itertools import islice
 from operator import attrgetter
@@ -22,6 +23,7 @@ from clob.matcher.state_records import (
     FinishedState,
     MarketSnapshot,
     NonceState,
+    OldSnapshotHeader,
     OrderSnapshot,
     OutcomeState,
     PairState,
@@ -38,6 +40,8 @@ if TYPE_CHECKING:
 
 MAGIC = b"CLOBSNAP\x03"
 """The first bytes of a snapshot: eight letters and the version."""
+_OLDER = 2
+"""The older version that is read as well."""
 
 HASH_BYTES = 32
 
@@ -128,6 +132,14 @@ def _order_piece(entry: "OrderEntry", makers: dict[str, int]) -> bytes:
     return write(entry.state(place)) + write(Text(maker))
 
 
+def order_ids(engine: "Engine") -> list[str | int]:
+    """Return the ids of the orders in sequence: resting ones by market and queue, finished ones."""
+    ids: list[str | int] = []
+    for market_state in engine.markets.values():
+        ids += market_state.yes_book.ids() + market_state.no_book.ids()
+    return ids + [entry.order.id for entry in order_index.finished_orders(engine)]
+
+
 def _market_pieces(
     market_state: "MarketState", engine: "Engine", makers: dict[str, int]
 ) -> Iterator[bytes]:
@@ -135,12 +147,12 @@ def _market_pieces(
     ids = (market_state.yes_book.ids(), market_state.no_book.ids())
     counts = (len(ids[0]), len(ids[1]), len(market_state.pending))
     yield write(MarketSnapshot(market_state.market, market_state.seq_book.seq, *counts))
-    entries = engine.entries
     for side in ids:
         for order_id in side:
+            entry = engine.entry_of(order_id)
             if market_state.complementary:
-                yield write(OutcomeState(entries[order_id].is_yes))
-            yield _order_piece(entries[order_id], makers)
+                yield write(OutcomeState(entry.is_yes))
+            yield _order_piece(entry, makers)
     for seq, pending in market_state.pending.items():
         yield write(
             PendingState(
@@ -171,6 +183,7 @@ class StructReader:
         self.offset: int = len(MAGIC)
         self.makers: list[str] = []
         self.known: set[str] = set()
+        self.numbers: array[int] = array("q")
 
     def maker(self, place: int) -> str:
         """Return a maker by index; the name of a new one is read next."""
@@ -188,11 +201,12 @@ class StructReader:
         value, self.offset = read(kind, self.state, self.offset)
         return value
 
-    def orders(self, count: int) -> Iterator[tuple[OrderSnapshot, str]]:
-        """Yield ``count`` orders, each with its maker."""
+    def orders(self, count: int) -> Iterator[tuple[int, OrderSnapshot, str]]:
+        """Yield ``count`` orders, each with its offset and maker."""
         # Inlines ``take``, ``check_counts`` and ``maker``: there may be a million orders.
-        state, offset, makers = self.state, self.offset, self.makers
+        state, offset, makers, numbers = self.state, self.offset, self.makers, self.numbers
         for _ in range(count):
+            start = offset
             order, offset = read(OrderSnapshot, state, offset)
             if order.remaining > order.size or max(order.number, order.accepted_ms) > TIME_MAX:
                 check_order(order)
@@ -200,7 +214,8 @@ class StructReader:
                 self.offset = offset
                 self.maker(order.maker)
                 offset = self.offset
-            yield order, makers[order.maker]
+            numbers.append(order.number)
+            yield start, order, makers[order.maker]
         self.offset = offset
 
     def ascending(self, kind: type[T], count: int, *key: str) -> Iterator[T]:
@@ -219,9 +234,11 @@ def restore(engine: "Engine", state: bytes) -> None:
     """Load a snapshot into an empty engine; raise ``InvalidSnapshotError``."""
     if type(state) is not bytes or not state.startswith(MAGIC[:-1]):
         raise InvalidSnapshotError("a snapshot must be bytes that begin with CLOBSNAP")
-    if state[len(MAGIC) - 1 : len(MAGIC)] != MAGIC[-1:]:
+    if state[len(MAGIC) - 1 : len(MAGIC)] not in (MAGIC[-1:], bytes((_OLDER,))):
         found = state[len(MAGIC) - 1] if len(state) >= len(MAGIC) else "missing"
-        raise InvalidSnapshotError(f"unsupported snapshot version {found} (expected {MAGIC[-1]})")
+        raise InvalidSnapshotError(
+            f"unsupported snapshot version {found} (expected {_OLDER} or {MAGIC[-1]})"
+        )
     body = memoryview(state)[:-HASH_BYTES]
     if hashlib.blake2b(body, digest_size=HASH_BYTES).digest() != state[-HASH_BYTES:]:
         raise InvalidSnapshotError("the snapshot is damaged: its hash does not match")
@@ -233,15 +250,17 @@ def restore(engine: "Engine", state: bytes) -> None:
 
 def _restore(engine: "Engine", reader: StructReader) -> None:
     """Read everything in the sequence of :func:`_pieces`."""
-    head = reader.take(SnapshotHeader)
+    head: SnapshotHeader
+    if reader.state[len(MAGIC) - 1] == _OLDER:
+        old = reader.take(OldSnapshotHeader)
+        head = SnapshotHeader(**msgspec.structs.asdict(old), seq_base=0)
+    else:
+        head = reader.take(SnapshotHeader)
     rejections.check_limits(head.limits)
     engine.set_limits(head.limits)
-    resting: list[OrderEntry] = []
+    engine.asleep, engine.asleep_makers = reader.state, reader.makers
     for _ in range(head.markets):
-        resting += _restore_market(engine, reader)
-    resting.sort(key=attrgetter("number"))
-    for entry in resting:
-        engine.rest(entry)
+        _restore_market(engine, reader)
     for _ in range(head.finished):
         where = reader.take(FinishedState)
         market_state = engine.markets[where.market]
@@ -249,7 +268,10 @@ def _restore(engine: "Engine", reader: StructReader) -> None:
         check_token(market_state, where.is_yes)
         check_order(state)
         entry = engine.entry_from(market_state, state, where.is_yes, reader.maker(state.maker))
+        check_unused(engine, entry)
+        engine.register(entry)
         engine.finish(entry, where.removal)
+        reader.numbers.append(state.number)
     for nonce in reader.ascending(NonceState, head.nonces, "maker"):
         engine.nonces[nonce.maker] = nonce.nonce
     for account in reader.ascending(AccountState, head.accounts, "wallet", "asset"):
@@ -259,7 +281,7 @@ def _restore(engine: "Engine", reader: StructReader) -> None:
         opened = engine.account(account.wallet, account.asset)
         opened.balance = -balance if account.owes else balance
     check_counts(head.number, head.now_ms)
-    check_orders(engine, len(resting) + head.finished, head.number)
+    check_numbers(reader.numbers, head.number)
     for spent in reader.ascending(SpentState, head.spent, "order_hash"):
         if spent.order_hash in engine.used_hashes:
             raise ValueError(f"hash 0x{spent.order_hash.hex()} appears twice")
@@ -283,23 +305,28 @@ def check_order(state: OrderSnapshot) -> None:
         raise ValueError(f"order {state.id!r} has {state.remaining} wei left of {state.size}")
 
 
-def check_orders(engine: "Engine", count: int, last: int) -> None:
-    """Raise if two orders share an id, number, hash or client id; ``last`` is the last number."""
-    entries = engine.entries.values()
-    hashed = sum(entry.order_hash is not None for entry in entries)
-    named = sum(entry.client_id is not None for entry in entries)
-    numbers = {entry.number for entry in entries}
-    found = (len(entries), len(numbers), len(engine.used_hashes), len(engine.client_ids))
-    if found != (count, count, hashed, named):
-        raise ValueError("two orders have the same id, number, hash or client id")
+def check_numbers(numbers: "array[int]", last: int) -> None:
+    """Raise if two orders share a number, or one is above the last number."""
+    if len(set(numbers)) != len(numbers):
+        raise ValueError("two orders have the same number")
     if max(numbers, default=0) > last:
         raise ValueError(f"order number {max(numbers)} is above {last}, the last one")
 
 
-def check_queues(market_state: "MarketState", entries: "list[OrderEntry]") -> None:
+def check_unused(engine: "Engine", entry: "OrderEntry") -> None:
+    """Raise if another order has the id, hash or client id of an order."""
+    client = (entry.maker_state.maker, entry.client_id)
+    if (
+        entry.order.id in engine.entries
+        or entry.order_hash in engine.used_hashes
+        or client in engine.client_ids
+    ):
+        raise ValueError(f"order {entry.order.id!r} has an id, hash or client id of another")
+
+
+def check_queues(market_state: "MarketState", ids: list[str | int]) -> None:
     """Raise if the orders of a market are not in the sequence of their queues."""
-    ids = market_state.yes_book.ids() + market_state.no_book.ids()
-    if ids != [entry.order.id for entry in entries]:
+    if market_state.yes_book.ids() + market_state.no_book.ids() != ids:
         raise ValueError(f"the orders of market {market_state.market.id!r} are not sorted")
 
 
@@ -309,7 +336,7 @@ def check_token(market_state: "MarketState", is_yes: bool) -> None:
         raise ValueError(f"market {market_state.market.id!r} has an order for NO but no NO token")
 
 
-def _restore_market(engine: "Engine", reader: StructReader) -> "list[OrderEntry]":
+def _restore_market(engine: "Engine", reader: StructReader) -> None:
     """Read a market and rest its orders in their books."""
     state = reader.take(MarketSnapshot)
     orders_max = len(reader.state) // ORDER_BYTES_MIN
@@ -320,23 +347,19 @@ def _restore_market(engine: "Engine", reader: StructReader) -> "list[OrderEntry]
     market_state = engine.open_market(
         state.market, min(state.yes, orders_max), min(state.no, orders_max)
     )
-    entries: list[OrderEntry] = []
-    if market_state.complementary:
-        for _ in range(state.yes):
-            is_yes = reader.take(OutcomeState).is_yes
-            entries += engine.restore_book(
-                market_state.yes_book, market_state, reader.orders(1), is_yes
-            )
-    else:
-        entries += engine.restore_book(
-            market_state.yes_book, market_state, reader.orders(state.yes), True
-        )
     if state.no:
         check_token(market_state, False)
-    entries += engine.restore_book(
-        market_state.no_book, market_state, reader.orders(state.no), False
-    )
-    check_queues(market_state, entries)
+    ids: list[str | int] = []
+    for count, is_yes in ((state.yes, True), (state.no, False)):
+        engine.asleep_starts.append(len(engine.asleep_offsets))
+        engine.asleep_books.append((market_state, is_yes))
+        if not market_state.complementary:
+            ids += engine.restore_book(market_state, reader.orders(count), is_yes)
+            continue
+        for _ in range(count):
+            of_token = reader.take(OutcomeState).is_yes
+            ids += engine.restore_book(market_state, reader.orders(1), of_token)
+    check_queues(market_state, ids)
     market_state.seq_book.seq = state.seq
     for _ in range(state.pending):
         _restore_pending(engine, market_state, reader)
@@ -344,7 +367,6 @@ def _restore_market(engine: "Engine", reader: StructReader) -> "list[OrderEntry]
     if len(seqs) != state.pending or max(seqs, default=0) > state.seq:
         raise ValueError(f"the pending trades of market {state.market.id!r} have wrong seqs")
     check_pairs(market_state)
-    return entries
 
 
 def _restore_pending(engine: "Engine", market_state: "MarketState", reader: StructReader) -> None:

@@ -10,8 +10,8 @@ from clob.market import Limits, Market
 from clob.order import SelfTrade, Side, TimeInForce
 
 
-class SnapshotHeader(msgspec.Struct, frozen=True, gc=False):
-    """Time, limits and counters of a matcher, and how many records of each kind follow."""
+class OldSnapshotHeader(msgspec.Struct, frozen=True, gc=False):
+    """The header of a snapshot of version 2, before markets could be removed."""
 
     now_ms: int
     number: int
@@ -21,6 +21,11 @@ class SnapshotHeader(msgspec.Struct, frozen=True, gc=False):
     nonces: int
     accounts: int
     spent: int
+
+
+class SnapshotHeader(OldSnapshotHeader, frozen=True, gc=False):
+    """Time, limits and counters of a matcher, and how many records of each kind follow."""
+
     seq_base: int
     """Number before the first event of the next market."""
 

@@ -20,6 +20,7 @@ from clob.signing.fields import salt_number
 from clob.signing.messages import (
     SignedCancel,
     SignedCancelAll,
+    SignedPermit,
     SignedReduce,
     SignedSetDelegate,
     SignedSetNonce,
@@ -67,6 +68,7 @@ __all__ = [
     "SignedCancel",
     "SignedCancelAll",
     "SignedOrder",
+    "SignedPermit",
     "SignedReduce",
     "SignedSetDelegate",
     "SignedSetNonce",

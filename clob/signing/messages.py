@@ -1,4 +1,4 @@
-"""The other signed structs of a maker: cancel one or all, reduce, nonce, delegate."""
+"""The other signed structs of a maker: cancel one or all, reduce, nonce, delegate, permit."""
 
 from typing import ClassVar, Final
 
@@ -58,6 +58,19 @@ SET_DELEGATE: Final = Schema(
     ),
 )
 """Allows or removes a delegate (decision 16)."""
+
+PERMIT: Final = Schema(
+    "Permit",
+    (
+        Field("owner", "address", "owner", fields.address, Written.AS_IT_IS),
+        Field("spender", "address", "spender", fields.address, Written.AS_IT_IS),
+        Field("value", "uint256", "value", fields.amount),
+        Field("nonce", "uint256", "nonce"),
+        Field("deadline", "uint256", "deadline"),
+    ),
+    owner="owner",
+)
+"""An approval of a token by signature (EIP-2612)."""
 
 
 class SignedCancel(Signed, frozen=True, kw_only=True, gc=False):
@@ -199,6 +212,23 @@ class SignedSetDelegate(Signed, frozen=True, kw_only=True, gc=False):
     """Whether the delegate is allowed."""
     nonce: int
     """Rises with each request of the maker, so that older ones are rejected."""
+
+
+class SignedPermit(Signed, frozen=True, kw_only=True, gc=False):
+    """An approval of collateral by signature (EIP-2612), in the domain of the collateral."""
+
+    SCHEMA: ClassVar[Schema] = PERMIT
+
+    owner: str
+    """The wallet that pays, and signs."""
+    spender: str
+    """The wallet that may take the collateral."""
+    value: int
+    """Amount, in wei."""
+    nonce: int
+    """Number of earlier permits of the owner, by the contract of the collateral."""
+    deadline: int
+    """Last valid Unix second."""
 
 
 def _check_window(timestamp_ms: int, now_ms: int, window_ms: int) -> None:

@@ -139,9 +139,9 @@ class SignedOrder(Signed, frozen=True, kw_only=True, gc=False):
         maker_amount, taker_amount = amounts_of(side, price, size)
         return cls(
             salt=fields.salt("salt", salt),
-            maker=fields.address("maker", maker),
-            signer=fields.address("signer", maker if signer is None else signer),
-            taker=fields.address("taker", taker),
+            maker=read_address("maker", maker),
+            signer=read_address("signer", maker if signer is None else signer),
+            taker=read_address("taker", taker),
             token_id=fields.uint("tokenId", token_id),
             maker_amount=maker_amount,
             taker_amount=taker_amount,

@@ -14,6 +14,7 @@ from clob import (
     Funds,
     Level,
     Limits,
+    Market,
     MatchType,
     Mode,
     PairedTrade,
@@ -69,6 +70,15 @@ def test_invalid_complementary_market_is_rejected(matcher_class, terms, words):
     matcher = matcher_class()
     with rejected(matcher, InvalidMarketError, words):
         matcher.add_market(market(**(TERMS | terms)))
+
+
+def test_lot_of_a_complementary_market_is_that_of_whole_halves_unless_passed(matcher_class):
+    assert Market(id="a", yes="1", no="2").lot_wei == 1
+    market = Market(id="m", yes="3", no="4", complementary=True)
+    assert market.lot_wei == 100
+    assert Market(id="m", yes="3", no="4", complementary=True, lot_wei=300).lot_wei == 300
+    assert msgspec.json.decode(msgspec.json.encode(market), type=Market) == market
+    matcher_class().add_market(market)
 
 
 def test_complementary_flag_cannot_change(matcher_class):

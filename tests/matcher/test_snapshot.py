@@ -11,6 +11,7 @@ import pytest
 
 from clob import (
     Cancel,
+    CancelAll,
     Funds,
     Limits,
     Mode,
@@ -116,6 +117,51 @@ def test_equal_states_have_equal_snapshots(matcher_class):
     assert one.snapshot() != other.snapshot()  # the sequence went on
 
 
+# ----- orders that stay in the snapshot until they change ------------------------------------
+
+
+def three_bids(matcher_class):
+    """Return a matcher that was restored with three orders of one maker, and one that was not."""
+    matcher = opened(matcher_class)
+    for name, price in (("a", 40), ("b", 42), ("c", 41)):
+        matcher.apply(buy(name, price, 5))
+    return matcher.restore(matcher.snapshot()), matcher
+
+
+def test_restored_order_is_reported_as_it_was_before_its_first_change(matcher_class):
+    matcher, original = three_bids(matcher_class)
+    before, reported = original.order("b"), []
+    matcher.apply(buy("d", 39, 5))
+    assert [each.order.id for each in matcher.follow_restored(reported.append)] == ["d"]
+    assert (matcher.order("b"), matcher.open_orders()[1], reported) == (before, before, [])
+    for _ in range(2):
+        matcher.apply(sell(f"s{matcher.seq('m')}", 42, 1))
+    assert reported == [before]
+    assert [matcher.restored_place(name) for name in ("b", "d", "nobody")] == [None] * 3
+    assert [matcher.order_ids()[matcher.restored_place(name)] for name in "ac"] == ["a", "c"]
+
+
+@pytest.mark.parametrize("last", ["b", "c"])
+def test_rejected_batch_leaves_restored_orders_as_they_were(matcher_class, last):
+    matcher, original = three_bids(matcher_class)
+    commands = [
+        Cancel(order_id="a"),
+        sell("s", 42, 1),
+        Replace(order_id=last, price=50, size=2**200),
+    ]
+    for each in (matcher, original):
+        with pytest.raises(RejectedError):
+            each.batch(commands, atomic=True)
+        each.audit()
+    assert matcher.snapshot() == original.snapshot()
+    for each in (matcher, original):
+        each.apply(buy("d", 39, 5))
+    cancelled = [each.apply(CancelAll(maker="B")) for each in (matcher, original)]
+    assert cancelled[0] == cancelled[1]
+    assert [event.order_id for event in cancelled[0]] == ["a", "b", "c", "d"]
+    assert matcher.snapshot() == original.snapshot()
+
+
 # ----- damage --------------------------------------------------------------------------------
 
 
@@ -173,7 +219,7 @@ def test_other_values_are_rejected_as_snapshots(matcher_class, wrong):
 def test_snapshot_of_another_version_is_rejected(full):
     state = bytearray(full.snapshot()[:-32])
     state[8] = 1
-    words = r"unsupported snapshot version 1 \(expected 3\)"
+    words = r"unsupported snapshot version 1 \(expected 2 or 3\)"
     with pytest.raises(InvalidSnapshotError, match=words):
         full.restore(seal(bytes(state)))
 
