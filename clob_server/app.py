@@ -9,7 +9,7 @@ from clob_server.core.lifecycle import Phase
 from clob_server.dialects import polymarket
 from clob_server.http.endpoint import Router
 from clob_server.http.openapi import document
-from clob_server.http.routes import admin, gasless, makers, markets, meta, orders
+from clob_server.http.routes import admin, dev_wallets, gasless, makers, markets, meta, orders
 from clob_server.http.server import Route
 from clob_server.http.socket_operations import SocketOperations
 from clob_server.service import Service
@@ -25,6 +25,7 @@ ROUTES: Final[tuple[Route, ...]] = (
     *gasless.ROUTES,
     *markets.ROUTES,
     *meta.ROUTES,
+    *dev_wallets.ROUTES,
     *admin.ROUTES,
 )
 """Every route of the HTTP interface."""

@@ -29,7 +29,7 @@ def log_bytes(server: Server) -> int:
 GAUGES: Final[tuple[tuple[str, str, Callable[[Server], float]], ...]] = (
     ("commands_waiting", "Commands queued for the next batch.", lambda s: s.sequencer.num_queued),
     ("command_seq", "Number of the last command.", lambda s: s.sequencer.seq),
-    ("markets", "Markets.", lambda s: len(s.state.matcher.markets)),
+    ("markets", "Markets.", lambda s: len(s.state.markets)),
     ("open_orders", "Resting orders.", lambda s: len(s.state.matcher)),
     ("keys", "API keys, deactivated ones included.", lambda s: len(s.state.registry.keys)),
     ("log_bytes", "Size of the log.", log_bytes),

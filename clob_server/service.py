@@ -33,7 +33,7 @@ from clob_server.dialects.polymarket import sockets as polymarket_sockets
 from clob_server.dialects.polymarket.credentials import FILE, CredentialStore
 from clob_server.dialects.polymarket.heartbeats import HeartbeatIds
 from clob_server.dialects.polymarket.markets import MarketIndex
-from clob_server.feed import Feed
+from clob_server.feed import FeedServer
 from clob_server.history.history import History
 from clob_server.http.book_cache import BookCache
 from clob_server.http.pagination import RestingIds
@@ -123,7 +123,8 @@ class Service(Server):
         await self.history.open()
         self.state: ServerState
         self.state, event_hash, count = await asyncio.to_thread(recover, log)
-        _LOG.info("recovered", extra={"command_seq": log.tail.seq, "done_again": count})
+        found = {"command_seq": log.tail.seq, "done_again": count, "unchecked": log.unchecked_seq}
+        _LOG.info("recovered", extra=found)
         settings = self.settings
         exchange = changed_exchange(self.state.registry.exchange, settings)
         registry = self.state.registry
@@ -135,16 +136,17 @@ class Service(Server):
         if settings.dialect == POLYMARKET:
             self._build_dialect()
         gauges.show(self)
-        records = await asyncio.to_thread(self.state.matcher.open_orders)
-        self.resting: RestingIds = await asyncio.to_thread(RestingIds, self.state.matcher, records)
+        self.resting: RestingIds = RestingIds(self.state.matcher)
         self.feed.start(
             self.state,
             self.ids,
             self.switches,
-            records,
             seq=self.sequencer.seq,
             past=self.history,
-            ticker=lambda market: self.history.ticker(market, self.clock_ms),
+            market_data=(
+                lambda market: self.history.market_data.ticker(market, self.clock_ms),
+                lambda *wanted: self.history.market_data.candles_since(*wanted),
+            ),
         )
         self.sequencer.subscribe(self.resting.on_batch, self.history.on_batch, self.feed.on_batch)
         self.sequencer.subscribe(self.switches.on_batch)
@@ -223,7 +225,9 @@ class Service(Server):
             settings.auto_market_unused_s,
             self.admin_lock,
         )
-        self.feed: Feed = Feed(settings, self.guard, clock_ms, self.metrics)
+        self.feed: FeedServer = FeedServer(
+            settings, self.guard, clock_ms, self.metrics, self.request_ids
+        )
         self.sockets: Mapping[str, WebSocketApp] = {"/ws": self.feed}
         self.books: BookCache = BookCache(state)
 

@@ -31,16 +31,30 @@ BEARER: Final = b"bearer"
 KEY_CHALLENGE: Final[Headers] = ((b"www-authenticate", b'ApiKey header="X-API-Key"'),)
 """The challenge of a rejection that asks for a key."""
 
+KEY_NAME: Final = "X-API-Key"
+"""The header of a key, as errors name it."""
+KEY_FIELD: Final = "apiKey"
+"""The field of a key in messages of a WebSocket, as errors name it."""
+
 SUB_MAX: Final = 100
 """The longest part of an operator's name that is logged."""
 
 FORWARDED: Final = frozenset(
     {
-        b"forwarded", b"via", b"x-real-ip", b"x-client-ip", b"true-client-ip", b"cf-connecting-ip",
-        b"x-cluster-client-ip", b"x-original-forwarded-for",
+        b"forwarded", b"forwarded-for", b"via", b"client-ip", b"true-client-ip", b"x-client-ip",
+        b"cluster-client-ip", b"x-cluster-client-ip", b"proxy-client-ip", b"wl-proxy-client-ip",
+        b"x-remote-addr", b"x-remote-ip", b"x-originating-ip", b"x-proxyuser-ip", b"x-varnish",
+        b"cdn-loop", b"x-amzn-trace-id", b"x-cloud-trace-context", b"do-connecting-ip",
+        b"incap-client-ip", b"x-sucuri-clientip", b"ali-cdn-real-ip", b"cdn-src-ip",
     }
 )  # fmt: skip
-"""Headers of requests that a proxy forwards, besides ``X-Forwarded-*``."""
+"""Headers of requests that a proxy forwards: HTTP itself, proxies in general, and CDNs."""
+FORWARDED_PREFIXES: Final = (
+    b"x-forwarded", b"x-real-", b"x-original-", b"x-envoy-", b"x-arr-", b"x-amz-cf-",
+    b"cloudfront-", b"cf-", b"fastly-", b"fly-", b"x-akamai-", b"x-azure-", b"x-appengine-",
+    b"x-vercel-", b"x-nf-", b"x-cdn-", b"tailscale-",
+)  # fmt: skip
+"""Beginnings of the names of further such headers; each one belongs to a proxy or a CDN."""
 
 _LOG: Final = logging.getLogger("clob_server.operators")
 _CHECKED_ON_ENTRY: Final = {Needs.KEY, Needs.KEY_OF_MAKER}
@@ -76,6 +90,7 @@ class Guard:
         self._rules = {
             name: (
                 self._check_of(row.rule(environment)), row.budget, row.creates_order, row.any_host,
+                row.own_pages,
             )
             for name, row in (*ROUTE_RULES.items(), *POLYMARKET_RULES.items())
         }  # fmt: skip
@@ -90,11 +105,12 @@ class Guard:
                 INVALID_TOKEN, API_KEY_REQUIRED, TOKEN_REQUIRED, SCOPE_MISSING,
                 NOT_ON_THIS_ENVIRONMENT.
         """
-        check, budget, creates_order, any_host = self._rules[call.route]
-        self.check_site(call.headers, any_host=any_host)
-        if HEADER in call.headers:
+        check, budget, creates_order, any_host, own_pages = self._rules[call.route]
+        self.check_site(call.headers, any_host=any_host, own_pages=own_pages)
+        sent = call.headers.get(HEADER)
+        if sent is not None:
             try:
-                call.key = self.key_of(call.headers)
+                call.key = self.key_of(sent)
             except ApiError:
                 call.usage = self.limiter.charge(None, call.address, Budget.REQUESTS)
                 raise
@@ -108,18 +124,37 @@ class Guard:
         if creates_order:
             self.limiter.charge_orders(call.key, call.address, usage=call.usage)
 
-    def key_of(self, headers: Mapping[bytes, bytes]) -> ApiKey | None:
-        """Return the active key that a request or a handshake was sent with; None without one.
+    def key_of_handshake(self, headers: Mapping[bytes, bytes], address: str) -> ApiKey | None:
+        """Return the active key of a handshake; None without one.
+
+        Raises:
+            ApiError: RATE_LIMITED, INVALID_API_KEY, as :meth:`key_of_message`.
+        """
+        sent = headers.get(HEADER)
+        return None if sent is None else self.key_of_message(sent, address, KEY_NAME)
+
+    def key_of_message(self, sent: bytes, address: str, name: str = KEY_FIELD) -> ApiKey:
+        """Return the active key of a message; an invalid one counts as a request of the address.
+
+        Raises:
+            ApiError: RATE_LIMITED, the address has no requests left; INVALID_API_KEY, as
+                :meth:`key_of`.
+        """
+        try:
+            return self.key_of(sent, name)
+        except ApiError:
+            self.limiter.charge(None, address, Budget.REQUESTS)
+            raise
+
+    def key_of(self, sent: bytes, name: str = KEY_NAME) -> ApiKey:
+        """Return the active key that was sent in a header or field.
 
         Raises:
             ApiError: INVALID_API_KEY, the key is unknown, deactivated, or of the other environment.
         """
-        sent = headers.get(HEADER)
-        if sent is None:
-            return None
         key = find_key(sent, self._registry.keys)
         if key is None:
-            raise bad_key("X-API-Key is not a key of this server")
+            raise bad_key(f"{name} is not a key of this server")
         if key.environment != self._environment:
             raise bad_key(f"key {key.id} is for {key.environment}, not for {self._environment}")
         if key.deactivated_ms is not None:
@@ -204,7 +239,7 @@ class Guard:
         Raises:
             ApiError: API_KEY_REQUIRED, SCOPE_MISSING, MAKER_NOT_ALLOWED.
         """
-        check_maker(CHANNEL_RULES[channel].rule(self._environment), key, maker)
+        check_maker(CHANNEL_RULES[channel].rule(self._environment), key, maker, KEY_FIELD)
 
     def may_arm(self, key: ApiKey | None, address: str, maker: str) -> None:
         """Count a cancel, and check that a WebSocket may have the orders of a maker cancelled.
@@ -213,12 +248,12 @@ class Guard:
             ApiError: RATE_LIMITED, API_KEY_REQUIRED, SCOPE_MISSING, MAKER_NOT_ALLOWED.
         """
         self.limiter.charge(key, address, Budget.CANCELS)
-        check_maker(ROUTE_RULES["heartbeat"].rule(self._environment), key, maker)
+        check_maker(ROUTE_RULES["heartbeat"].rule(self._environment), key, maker, KEY_FIELD)
 
 
 def is_local(call: ApiRequest) -> bool:
     """Return whether a request comes from this machine, and not through a proxy on it."""
-    if any(name in FORWARDED or name.startswith(b"x-forwarded-") for name in call.headers):
+    if any(name in FORWARDED or name.startswith(FORWARDED_PREFIXES) for name in call.headers):
         return False
     try:
         return ipaddress.ip_address(call.address).is_loopback
@@ -233,12 +268,12 @@ def reject_absent(call: ApiRequest) -> None:
     )
 
 
-def check_scope(key: ApiKey | None, scope: str) -> None:
-    """Reject a missing key, or one without a scope."""
+def check_scope(key: ApiKey | None, scope: str, name: str = KEY_NAME) -> None:
+    """Reject a missing key, which is sent as ``name``, or one without a scope."""
     if key is None:
         raise ApiError(
             "API_KEY_REQUIRED",
-            f"X-API-Key must be a key with the scope {scope}",
+            f"{name} must be a key with the scope {scope}",
             headers=KEY_CHALLENGE,
         )
     if scope not in key.scopes:
@@ -247,11 +282,11 @@ def check_scope(key: ApiKey | None, scope: str) -> None:
         )
 
 
-def check_maker(rule: Rule, key: ApiKey | None, maker: str) -> None:
+def check_maker(rule: Rule, key: ApiKey | None, maker: str, name: str = KEY_NAME) -> None:
     """Reject a key that is not bound to a maker, where the rule asks for one."""
     if rule.needs not in _CHECKED_BY_THE_ROUTE:
         return
-    check_scope(key, rule.scope)
+    check_scope(key, rule.scope, name)
     if key is not None and maker not in key.makers:
         raise ApiError("MAKER_NOT_ALLOWED", f"key {key.id} is not bound to maker {maker}")
 

@@ -93,6 +93,8 @@ class RouteRule(NamedTuple):
     """Whether a request also counts as one created order."""
     any_host: bool = False
     """Whether every ``Host`` is accepted, for probes, which use addresses and container names."""
+    own_pages: bool = False
+    """Whether pages of other sites are rejected even if ``cors_origins`` lists them."""
 
     def rule(self, environment: str) -> Rule:
         """Return the rule of an environment."""
@@ -106,6 +108,8 @@ SIGNED: Final = Rule(Needs.SIGNATURE)
 
 _OPEN: Final = RouteRule(OPEN, OPEN)
 _PROBE: Final = RouteRule(OPEN, OPEN, Budget.NONE, any_host=True)
+_PAGE: Final = RouteRule(OPEN, OPEN, Budget.NONE)
+"""Pages and their files: one visit takes some twenty requests, each answered from memory."""
 _SIGNED: Final = RouteRule(SIGNED, SIGNED)
 _NEW_ORDER: Final = RouteRule(SIGNED, SIGNED, creates_order=True)
 _READ: Final = RouteRule(OPEN, Rule(Needs.KEY, READ))
@@ -114,6 +118,7 @@ _CANCEL: Final = RouteRule(
     Rule(Needs.MAKER_ADDRESS), Rule(Needs.SIGNATURE_OR_KEY, CANCEL), Budget.CANCELS
 )
 _OPERATOR: Final = RouteRule(Rule(Needs.TOKEN, ADMIN), Rule(Needs.TOKEN, ADMIN), Budget.NONE)
+_DEV_WALLET: Final = RouteRule(OPEN, Rule(Needs.UNAVAILABLE), own_pages=True)
 _METRICS: Final = Rule(Needs.TOKEN_UNLESS_LOCAL, METRICS)
 
 NO_ROUTE: Final = "refused"
@@ -143,6 +148,7 @@ ROUTE_RULES: Final[Mapping[str, RouteRule]] = {
     "get_trades": _OPEN,
     "get_candles": _OPEN,
     "get_ticker": _OPEN,
+    "list_tickers": _OPEN,
     "list_markets": _OPEN,
     "get_market": _OPEN,
     "gasless_split": _GASLESS,
@@ -155,12 +161,18 @@ ROUTE_RULES: Final[Mapping[str, RouteRule]] = {
     "ready": _PROBE,
     "get_time": _OPEN,
     "advance_clock": RouteRule(OPEN, Rule(Needs.UNAVAILABLE)),
+    "list_dev_wallets": _DEV_WALLET,
+    "sign_with_dev_wallet": _DEV_WALLET,
+    "send_from_dev_wallet": _DEV_WALLET,
+    "call_contracts": _DEV_WALLET,
+    "get_receipt": _DEV_WALLET,
     "metrics": RouteRule(_METRICS, _METRICS, Budget.NONE, any_host=True),
     "openapi": _OPEN,
     "asyncapi": _OPEN,
-    "docs": _OPEN,
-    "admin_page": _OPEN,
-    "web_file": _OPEN,
+    "docs": _PAGE,
+    "trading_page": _PAGE,
+    "admin_page": _PAGE,
+    "web_file": _PAGE,
     "admin_list_keys": _OPERATOR,
     "admin_create_key": _OPERATOR,
     "admin_deactivate_key": _OPERATOR,
@@ -232,5 +244,6 @@ CHANNEL_RULES: Final[Mapping[str, RouteRule]] = {
     "user": RouteRule(Rule(Needs.MAKER_ADDRESS), Rule(Needs.KEY_OF_MAKER, READ)),
     "settlement": _OPEN,
     "ticker": _OPEN,
+    "candles": _OPEN,
 }
-"""Rules of every WebSocket channel; the key is sent in the handshake."""
+"""Rules of every WebSocket channel; the key is sent in the handshake or the subscription."""

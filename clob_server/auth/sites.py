@@ -42,12 +42,15 @@ class Sites:
         self._any_origin = ANY.encode() in self._origins
         self._known: set[bytes] = set()
 
-    def check(self, headers: Mapping[bytes, bytes], *, any_host: bool = False) -> None:
+    def check(
+        self, headers: Mapping[bytes, bytes], *, any_host: bool = False, own_pages: bool = False
+    ) -> None:
         """Reject a request for another host, or from a page of another site.
 
         Args:
             headers: the headers by lower-case name.
             any_host: whether every ``Host`` is accepted, as for probes.
+            own_pages: whether only pages of this server are accepted.
 
         Raises:
             ApiError: HOST_NOT_ALLOWED, ORIGIN_NOT_ALLOWED.
@@ -56,11 +59,14 @@ class Sites:
         if host not in self._known and not any_host and not self.allows_host(host):
             raise self._other_host(host)
         origin = headers.get(b"origin")
-        if origin is not None and not self._allows_origin(origin, host or b""):
+        if origin is None:
+            return
+        allows = is_own if own_pages else self._allows_origin
+        if not allows(origin, host or b""):
+            others = "" if own_pages else " or one of --cors-origins"
             raise ApiError(
                 "ORIGIN_NOT_ALLOWED",
-                "Origin must be that of this server or one of --cors-origins; "
-                f"got {origin.decode('latin-1')!r:.99}",
+                f"Origin must be that of this server{others}; got {origin.decode('latin-1')!r:.99}",
             )
 
     def allows_host(self, host: bytes | None) -> bool:
@@ -79,17 +85,8 @@ class Sites:
         return allowed
 
     def _allows_origin(self, origin: bytes, host: bytes) -> bool:
-        """Return whether a page of an origin may use this server.
-
-        The scheme is not compared: behind a proxy that ends TLS the request itself is plain HTTP.
-        """
-        origin = origin.lower()
-        own = host.lower()
-        return (
-            self._any_origin
-            or origin in self._origins
-            or origin in (b"http://" + own, b"https://" + own)
-        )
+        """Return whether a page of an origin may use this server."""
+        return self._any_origin or origin.lower() in self._origins or is_own(origin, host)
 
     def _other_host(self, host: bytes | None) -> ApiError:
         """Return the rejection of a request for another host."""
@@ -98,6 +95,15 @@ class Sites:
             "HOST_NOT_ALLOWED",
             f"Host must be {' or '.join(self.hosts)}; got {received} (option --allowed-hosts)",
         )
+
+
+def is_own(origin: bytes, host: bytes) -> bool:
+    """Return whether an origin is that of the server with a name.
+
+    The scheme is not compared: behind a proxy that ends TLS the request itself is plain HTTP.
+    """
+    own = host.lower()
+    return origin.lower() in (b"http://" + own, b"https://" + own)
 
 
 def sites_of(settings: Settings) -> Sites:

@@ -257,7 +257,12 @@ class ChainClient:
                 self._on_state(message)
             case messages.WorkerReady():
                 self._on_worker_ready(message)
-            case messages.OperationList() | messages.MissingOperations() | messages.ClockMoved():
+            case (
+                messages.OperationList()
+                | messages.MissingOperations()
+                | messages.ClockMoved()
+                | messages.NodeAnswer()
+            ):
                 self.worker.on_answer(message)
             case ChainUpdate():
                 self.on_update(message)

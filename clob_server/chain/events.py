@@ -9,7 +9,7 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
-from clob_server.chain.operation_bodies import Struct
+from clob.wire.operations import Struct
 
 PermissionKind: TypeAlias = Literal["delegate", "gasless", "payer", "payee"]
 """What the owner of a permission allows. ``delegate``: another address signs its orders.

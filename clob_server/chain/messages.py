@@ -12,13 +12,13 @@ answer repeats.
 """
 
 from collections.abc import Callable
-from typing import Final, Literal, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import msgspec
 
+from clob.wire.operations import AnyBody, Counts, OperationView, Status
 from clob_server.chain.config import Addresses
 from clob_server.chain.events import ChainUpdate, PipeMessage, StartWatching, WatchTokens
-from clob_server.chain.operation_bodies import AnyBody, Struct
 
 LINE_BYTES_MAX: Final = 1 << 20
 """Maximum length of a line."""
@@ -26,12 +26,6 @@ LINE_BYTES_MAX: Final = 1 << 20
 Hashes: TypeAlias = dict[str, str | None]
 """Transaction hashes by step name, e.g. ``yesTransferTx``; null if the step was not needed or not
 sent yet."""
-
-Status: TypeAlias = Literal["pending", "done", "failed", "stuck"]
-"""Status of an operation. ``pending``: in progress. ``done``: every step succeeded. ``failed``: a
-step failed and everything taken was returned. ``stuck``: a step can neither succeed nor be undone;
-the operation waits for :class:`RetryOperation`."""
-
 
 # ----- from the server to the worker ---------------------------------------------------------
 
@@ -135,6 +129,34 @@ class MoveClock(PipeMessage, frozen=True, kw_only=True):
     """Unix seconds; a chain that has reached them stays as it is."""
 
 
+class AskNode(PipeMessage, frozen=True, kw_only=True):
+    """Send a request that only reads to the node.
+
+    Answered with :class:`NodeAnswer`.
+    """
+
+    request: int
+    method: str
+    params: list[Any]
+
+
+class SendFrom(PipeMessage, frozen=True, kw_only=True):
+    """Sign a transaction of an account of development chains, and send it.
+
+    Answered with :class:`NodeAnswer`, whose result is the hash of the transaction.
+    """
+
+    request: int
+    account: int
+    """Index of the account."""
+    to: str
+    """Recipient, EIP-55."""
+    data: str
+    """Calldata, ``0x`` and hex digits."""
+    value: str
+    """Value, in wei."""
+
+
 AnyServerMessage: TypeAlias = (
     Config
     | BeginOperation
@@ -143,6 +165,8 @@ AnyServerMessage: TypeAlias = (
     | ListOperations
     | FindMissing
     | MoveClock
+    | AskNode
+    | SendFrom
     | StartWatching
     | WatchTokens
 )
@@ -162,19 +186,6 @@ class WorkerReady(PipeMessage, frozen=True, kw_only=True):
     operator: str
     addresses: Addresses
     chain_id: int
-
-
-class Counts(Struct, frozen=True, kw_only=True):
-    """Number of operations by status."""
-
-    pending: int
-    """In progress."""
-    done: int
-    """Every step succeeded."""
-    failed: int
-    """A step failed and everything taken was returned."""
-    stuck: int
-    """Waiting for the administrator of the server."""
 
 
 class WorkerState(PipeMessage, frozen=True, kw_only=True):
@@ -230,7 +241,7 @@ class OperationDone(PipeMessage, frozen=True, kw_only=True):
     id: str
     kind: str
     answer: msgspec.Raw
-    """A subclass of ``operation_bodies.Answer`` as JSON; the same bytes each time."""
+    """A subclass of ``clob.wire.operations.Answer`` as JSON; the same bytes each time."""
 
 
 class OperationFailed(PipeMessage, frozen=True, kw_only=True):
@@ -246,59 +257,13 @@ class OperationFailed(PipeMessage, frozen=True, kw_only=True):
     """All transactions sent, refunds (``refundTx``) included."""
     undone: bool
     """True if everything taken was returned and the operation is over. False if it is stuck and
-    :class:`RetryOperation` may resume it."""
+    a retry may resume it."""
 
 
 class OperationUnknown(PipeMessage, frozen=True, kw_only=True):
     """No operation has this id."""
 
     id: str
-
-
-class StepView(Struct, frozen=True, kw_only=True):
-    """A transaction of an operation."""
-
-    name: str
-    """Name of the step as in the answer, e.g. ``mergeTx``."""
-    status: str
-    """``signed``: sent or about to be sent. ``confirmed``: succeeded. ``reverted``: in a block, and
-    failed. ``lost``: another sender used its nonce, and the step was signed again. ``failed``: the
-    node reports that it cannot succeed; it was never sent."""
-    nonce: int | None
-    """Nonce of the operator; None if it was never signed, or lost its nonce."""
-    hashes: list[str]
-    """One hash for each fee it was sent with, newest last."""
-    num_bumps: int
-    """How often its fee was raised."""
-    block: int | None
-    """Number of its block."""
-    error: str | None
-    """Reason of the failure."""
-    changed_ms: int
-    """Time of the last change, Unix milliseconds."""
-
-
-class OperationView(Struct, frozen=True, kw_only=True):
-    """An operation with its transactions, for the admin API."""
-
-    number: int
-    """Position among all operations, counted from 1."""
-    id: str
-    """Id chosen by the server."""
-    kind: str
-    """Kind of operation; the worker starts ``deploy``, ``found`` and ``gap`` by itself."""
-    status: Status
-    """Status of the operation."""
-    body: msgspec.Raw
-    """Parameters of the operation, as JSON."""
-    error: str | None
-    """Reason of the failure."""
-    begun_ms: int
-    """Time of the request, Unix milliseconds."""
-    changed_ms: int
-    """Time of the last change, Unix milliseconds."""
-    steps: list[StepView]
-    """Its transactions in the order they were signed."""
 
 
 class OperationList(PipeMessage, frozen=True, kw_only=True):
@@ -326,6 +291,18 @@ class ClockMoved(PipeMessage, frozen=True, kw_only=True):
     moved."""
 
 
+class NodeAnswer(PipeMessage, frozen=True, kw_only=True):
+    """The answer to :class:`AskNode` and :class:`SendFrom`."""
+
+    request: int
+    result: Any = None
+    """Result of the node."""
+    problem: str = ""
+    """Reason of the failure; empty after a success."""
+    is_rejected: bool = False
+    """Whether the node rejected the request, instead of not answering it."""
+
+
 AnyWorkerMessage: TypeAlias = (
     WorkerReady
     | WorkerState
@@ -337,6 +314,7 @@ AnyWorkerMessage: TypeAlias = (
     | OperationList
     | MissingOperations
     | ClockMoved
+    | NodeAnswer
     | ChainUpdate
 )
 """Messages that the server reads."""

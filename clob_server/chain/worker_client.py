@@ -7,10 +7,12 @@ from typing import Any, Final, TypeAlias
 
 from msgspec.structs import replace
 
+from clob.wire.operations import AnyBody, OperationView, Status
 from clob_server.api.problems import ApiError
 from clob_server.chain.events import StartWatching, WatchTokens
 from clob_server.chain.messages import (
     AnyServerMessage,
+    AskNode,
     BeginOperation,
     ClockMoved,
     FindMissing,
@@ -18,17 +20,16 @@ from clob_server.chain.messages import (
     ListOperations,
     MissingOperations,
     MoveClock,
+    NodeAnswer,
     OperationDone,
     OperationFailed,
     OperationList,
     OperationPending,
     OperationRejected,
     OperationUnknown,
-    OperationView,
     RetryOperation,
-    Status,
+    SendFrom,
 )
-from clob_server.chain.operation_bodies import AnyBody
 
 ANSWER_S: Final = 5.0
 """Timeout of a query to the worker, seconds."""
@@ -128,6 +129,33 @@ class WorkerClient:
         answer: ClockMoved = await self._query(number, MoveClock(request=number, time_s=time_s))
         return answer.problem
 
+    async def ask_node(self, method: str, *params: Any) -> Any:
+        """Send a request that only reads to the node and return its result.
+
+        Raises:
+            ApiError: CHAIN_UNAVAILABLE, the node gave no answer; REJECTED, it rejected the request.
+        """
+        number = next(self._numbers)
+        message = AskNode(request=number, method=method, params=list(params))
+        return _result(await self._query(number, message))
+
+    async def send_from(self, account: int, to: str, data: str, value: int) -> str:
+        """Send a transaction of an account of development chains and return its hash.
+
+        Args:
+            account: index of the account.
+            to: recipient, EIP-55.
+            data: calldata, ``0x`` and hex digits.
+            value: wei.
+
+        Raises:
+            ApiError: CHAIN_UNAVAILABLE, the node gave no answer; REJECTED, it rejected the
+                transaction, for example because it would fail.
+        """
+        number = next(self._numbers)
+        message = SendFrom(request=number, account=account, to=to, data=data, value=str(value))
+        return str(_result(await self._query(number, message)))
+
     async def _query(self, key: str | int, message: AnyServerMessage) -> Any:
         """Send a message and wait for its answer."""
         self._check()
@@ -176,7 +204,9 @@ class WorkerClient:
         elif not isinstance(message, OperationRejected):
             self._on_end(message)
 
-    def on_answer(self, message: OperationList | MissingOperations | ClockMoved) -> None:
+    def on_answer(
+        self, message: OperationList | MissingOperations | ClockMoved | NodeAnswer
+    ) -> None:
         """Resolve a numbered query."""
         self._resolve_queries(message.request, message)
 
@@ -201,6 +231,14 @@ class WorkerClient:
         for _, future in self._operations.values():
             future.cancel()
         self.fail_queries("the server is shutting down")
+
+
+def _result(answer: NodeAnswer) -> Any:
+    """Return the result of the node, or raise its rejection."""
+    if answer.problem:
+        code = "REJECTED" if answer.is_rejected else "CHAIN_UNAVAILABLE"
+        raise ApiError(code, answer.problem)
+    return answer.result
 
 
 def resolve(future: asyncio.Future[Any], answer: object) -> None:

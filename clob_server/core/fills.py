@@ -12,6 +12,7 @@ from clob import (
     Matcher,
     Order,
     OrderAdded,
+    OrderRecord,
     OrderRemoved,
     PairedTrade,
     ReopenedTrade,
@@ -22,7 +23,7 @@ from clob.events import MatchType, RemovalReason
 from clob.market import Market
 from clob.signing import ZERO_ADDRESS, keccak256
 from clob.units import FEE_RATE_MAX_BPS, buyer_fee, collateral_of, seller_fee
-from clob_server.chain.operation_bodies import FillBody, PartyBody
+from clob.wire.operations import FillBody, PartyBody
 from clob_server.core.commands import SignatureRecord
 from clob_server.core.settlement_ledger import EndedTrade, HeldTrade, SettlementLedger, TradeHalf
 
@@ -135,12 +136,13 @@ class FillBuilder:
         self._signature: Final = signature
         self.markets: Final[set[str]] = {market.id for market in matcher.markets if market.settles}
         """Settling markets."""
-        self.orders: Final[dict[str | int, Order]] = {
-            record.order.id: record.order
-            for market in self.markets
-            for record in matcher.open_orders(market=market)
-        }
-        """Their resting orders, as submitted, by id."""
+        self.orders: Final[dict[str | int, Order]] = {}
+        """Their resting orders, as submitted, by id, except those of a snapshot without changes."""
+
+    def add(self, record: OrderRecord) -> None:
+        """Add a resting order."""
+        if record.market in self.markets:
+            self.orders[record.order.id] = record.order
 
     def take(
         self, events: Sequence[Event], incoming: Order | None, num_trades: int, now_ms: int

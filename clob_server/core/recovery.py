@@ -1,4 +1,4 @@
-"""Recovers the state from a log, and takes snapshots."""
+"""Recovers the state from a log, and takes snapshots when they are due."""
 
 import logging
 from typing import Final
@@ -8,8 +8,15 @@ from clob.codec.layout import FIRST_FOREIGN_KIND as OWN
 from clob.errors import InvalidBytesError, InvalidSnapshotError
 from clob.journal import ZERO_HASH, Frame, event_hash
 from clob_server.core.commands import ENGINE, SERVER, AnyCommand, decode_own
-from clob_server.core.state import ServerState, outcome_of
-from clob_server.log import Log, LogDamagedError, Snapshot
+from clob_server.core.state import OtherVersionError, ServerState, outcome_of
+from clob_server.log import Folder, Log, LogDamagedError, Snapshot
+from clob_server.log.files import newest_snapshot
+
+LOG_SHARE: Final = 4
+"""A snapshot is due once the log since the last one has a quarter of its bytes. A byte of log takes
+about as long to replay as a byte of state takes to restore."""
+STOP_COMMANDS: Final = 10_000
+"""Fewest commands for which a snapshot is taken at a clean stop: they are replayed in 40 ms."""
 
 _KINDS: Final = ENGINE | SERVER
 _LOG: Final = logging.getLogger("clob_server")
@@ -23,8 +30,9 @@ def recover(log: Log) -> tuple[ServerState, bytes, int]:
     """Return the state of a log: its newest usable snapshot plus later commands.
 
     A damaged or foreign snapshot is set aside with a warning; the one before it is used, or the log
-    from its beginning. Frames contain the event hash before their first command, so only the last
-    frame is hashed here; ``clob-server verify`` hashes all.
+    from its beginning. One of another version is passed over and keeps its name. Frames contain the
+    event hash before their first command, so only the last frame is hashed here; ``clob-server
+    verify`` hashes all.
 
     Returns:
         The state, the event hash after the last command, and the number of replayed commands.
@@ -32,7 +40,7 @@ def recover(log: Log) -> tuple[ServerState, bytes, int]:
     Raises:
         LogDamagedError: the bytes of a frame were changed, or no snapshot covers dropped commands.
     """
-    problems: dict[str, str] = {}
+    problems: dict[str, InvalidSnapshotError | SnapshotDiffersError] = {}
     start = _usable_start(log, problems)
     if start is None and log.origin.seq:
         found = "; ".join(f"{name}: {problem}" for name, problem in problems.items())
@@ -42,29 +50,34 @@ def recover(log: Log) -> tuple[ServerState, bytes, int]:
         )
     recovered = _replay(log, *(start or (ServerState(), ZERO_HASH, 0)))
     for name, problem in problems.items():
-        _LOG.warning("a snapshot is passed over", extra={"snapshot": name, "reason": problem})
-        log.set_aside(name)
+        _LOG.warning("a snapshot is passed over", extra={"snapshot": name, "reason": str(problem)})
+        if not isinstance(problem, OtherVersionError):
+            log.set_aside(name)
     return recovered
 
 
-def _usable_start(log: Log, problems: dict[str, str]) -> tuple[ServerState, bytes, int] | None:
+def _usable_start(
+    log: Log, problems: dict[str, InvalidSnapshotError | SnapshotDiffersError]
+) -> tuple[ServerState, bytes, int] | None:
     """Return state, event hash and command number of the newest usable snapshot; None without one.
 
     The problems of the newer ones are added to ``problems``.
     """
-    for name, snapshot in log.snapshots():
+    for name, snapshot, damage in log.unchecked_snapshots():
         if isinstance(snapshot, str):
-            problems[name] = snapshot
+            problems[name] = InvalidSnapshotError(damage() or snapshot)
             continue
         try:
-            state = ServerState.restore(snapshot.state)
+            state = ServerState.restore(snapshot.state, inexact=log.origin.seq > 0)
             frame = next(log.read(snapshot.seq), None)
             if frame is not None:
                 check(frame, snapshot.seq, snapshot.event_hash)
         except (InvalidSnapshotError, SnapshotDiffersError) as error:
-            problems[name] = str(error)
+            problems[name] = InvalidSnapshotError(text) if (text := damage()) else error
         else:
-            return state, snapshot.event_hash, snapshot.seq
+            if (text := damage()) is None:
+                return state, snapshot.event_hash, snapshot.seq
+            problems[name] = InvalidSnapshotError(text)
     return None
 
 
@@ -121,6 +134,48 @@ def commands_of(frame: Frame) -> list[AnyCommand]:
     if len(commands) != frame.count or not _KINDS.issuperset(map(type, commands)):
         frame.commands()  # raises with the position of the invalid command
     return commands
+
+
+class SnapshotCadence:
+    """Decides when the next snapshot is taken.
+
+    A snapshot takes as long as the state is large, and saves the next start the replay of the log
+    since the last one. So a large state has more commands between two snapshots than a small one.
+
+    Args:
+        files: the folder of the log, with the last snapshot.
+        commands: fewest commands between two snapshots; 0 for no snapshots.
+    """
+
+    def __init__(self, files: Folder, commands: int) -> None:
+        self._commands = commands
+        self._seq, self._size = newest_snapshot(files)
+        self._end = self._seq
+        self._log_bytes = 0
+
+    def add(self, seq: int, num_bytes: int) -> None:
+        """Count the bytes of commands up to ``seq``, except those before the last snapshot."""
+        if seq > self._seq:
+            self._end = seq
+            self._log_bytes += num_bytes
+
+    def restart(self, seq: int, size: int) -> None:
+        """Start to count again after a snapshot of ``size`` bytes."""
+        self._seq = self._end = seq
+        self._size, self._log_bytes = size, 0
+
+    @property
+    def is_due(self) -> bool:
+        """Whether the log since the last snapshot is long enough for another one."""
+        since = self._end - self._seq
+        return 0 < self._commands <= since and self._log_bytes * LOG_SHARE >= self._size
+
+    @property
+    def pays_at_stop(self) -> bool:
+        """Whether a snapshot at a clean stop takes less time than the next start saves by it."""
+        since = self._end - self._seq
+        least = min(self._commands, STOP_COMMANDS)
+        return 0 < least <= since and self._log_bytes >= self._size
 
 
 def take_snapshot(log: Log, state: ServerState, hashed: bytes) -> Snapshot:

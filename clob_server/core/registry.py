@@ -376,6 +376,15 @@ class Registry:
         )
         return msgspec.msgpack.encode(kept)
 
+    @staticmethod
+    def is_complete(state: bytes) -> bool:
+        """Return whether a snapshot of a registry has all fields of this version.
+
+        Raises:
+            msgspec.MsgspecError, TypeError: not bytes of :meth:`snapshot`.
+        """
+        return len(msgspec.msgpack.decode(state)) >= len(_Kept.__struct_fields__)
+
     @classmethod
     def restore(cls, state: bytes) -> "Registry":
         """Decode a registry.

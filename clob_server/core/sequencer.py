@@ -118,7 +118,7 @@ class SequencerStoppedError(ClobError, code="ENGINE_STOPPED"):
     """The server is shutting down, or its log has failed: no command is accepted."""
 
 
-class OutcomeUnknownError(ClobError, code="OUTCOME_UNKNOWN"):
+class CommitUnknownError(ClobError, code="OUTCOME_UNKNOWN"):
     """The server was interrupted while it wrote the command, which may or may not be durable."""
 
 
@@ -154,10 +154,19 @@ class NewOrders(msgspec.Struct):
     """Whether all commands of the batch are executed or none; then no market opens with it."""
 
 
+class GuardedWork(msgspec.Struct, frozen=True):
+    """A command that is made only if the state allows it, after all commands before it."""
+
+    work: "AnyCommand | NewOrders"
+    check: Callable[[], None]
+    """Raises the rejection, and reads the state; then nothing is written. The commands of a batch
+    are made before any of them is applied, so a guarded one begins a batch of its own."""
+
+
 Build: TypeAlias = Callable[[int], AnyCommand | tuple[AnyCommand, ...]]
 """Returns commands for the time of their batch, from the state just before it."""
 
-Work: TypeAlias = AnyCommand | tuple[AnyCommand, ...] | NewOrder | NewOrders | Build
+Work: TypeAlias = AnyCommand | tuple[AnyCommand, ...] | NewOrder | NewOrders | GuardedWork | Build
 """Anything that can be submitted. Commands get the time of their batch, except those that a
 :data:`~clob_server.core.sequencer.Build` returns. Of several commands, the last one's result is
 returned."""
@@ -330,7 +339,7 @@ class Sequencer:
             SequencerStoppedError: the server is shutting down.
             QueueFullError: too many commands wait.
             ClockUnsureError: the time is not certain; nothing was written.
-            OutcomeUnknownError: the server was interrupted while it wrote the command.
+            CommitUnknownError: the server was interrupted while it wrote the command.
             LogFailedError: writing failed, so the process has to end.
             RejectedError: the command was rejected. The rejection is in the log.
             Exception: raised by ``work`` while it built its command; nothing was written.
@@ -428,11 +437,14 @@ class Sequencer:
     # ----- a batch ---------------------------------------------------------------------------
 
     def _take_batch(self) -> list[tuple[Work, Callback]]:
-        """Remove the commands of the next batch from the queue, at most ``COMMANDS_MAX``."""
+        """Remove the commands of the next batch from the queue, at most ``COMMANDS_MAX``.
+
+        A guarded command is the first of its batch.
+        """
         queue, count = self._queue, 0
         for place, (work, _) in enumerate(queue):
             count += num_commands(work)
-            if count > COMMANDS_MAX and place:
+            if place and (count > COMMANDS_MAX or type(work) is GuardedWork):
                 self._queue = queue[place:]
                 self._has_work.set()
                 return queue[:place]
@@ -468,7 +480,7 @@ class Sequencer:
                 callback(error)
             return
         except BaseException as error:
-            failure: Exception = OutcomeUnknownError(
+            failure: Exception = CommitUnknownError(
                 "the server was interrupted while it wrote the command"
             )
             if isinstance(error, Exception):
@@ -498,6 +510,9 @@ class Sequencer:
             self.prelude = None
         for work, callback in batch:
             try:
+                if type(work) is GuardedWork:
+                    work.check()
+                    work = work.work
                 if type(work) is NewOrder:
                     built = self._with_ids(work, opening, now_ms)
                 elif type(work) is NewOrders:
@@ -607,6 +622,8 @@ class Sequencer:
 
 def num_commands(work: Work) -> int:
     """Return the number of commands that a caller submitted; a batch counts each of its own."""
+    if type(work) is GuardedWork:
+        return num_commands(work.work)
     if type(work) is NewOrders:
         return len(work.orders)
     return len(work.commands) if type(work) is Batch else 1

@@ -1,7 +1,7 @@
 """JSON bodies of orders, books, trades and markets."""
 
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
 from msgspec import UNSET, structs
@@ -11,6 +11,7 @@ from clob import (
     Event,
     Funds,
     Market,
+    Matcher,
     Mode,
     OrderStatus,
     PairedTrade,
@@ -22,16 +23,9 @@ from clob.depth import Depth
 from clob.events import MatchType
 from clob.signing import ZERO_ADDRESS
 from clob.status import OrderRecord
-from clob_server.api.schemas import (
-    NO_SIGNATURE,
-    ContractsBody,
-    LevelBody,
-    MakerFill,
-    OrderBody,
-    OrderbookBody,
-    TradeBody,
-    TradeSummary,
-)
+from clob.wire.info import ContractsBody
+from clob.wire.markets import LevelBody, OrderbookBody, TradeBody
+from clob.wire.orders import NO_SIGNATURE, MakerFill, OrderBody, TradeSummary
 from clob_server.chain.config import Addresses
 from clob_server.core.commands import Condition, SignatureRecord
 from clob_server.core.ids import Cursor, Ids
@@ -107,8 +101,24 @@ def assets_of(market: Market) -> tuple[str, ...]:
     return (market.collateral, market.yes, market.no) if market.funds is Funds.ACCOUNTS else ()
 
 
+def sorted_assets(matcher: Matcher, assets: Iterable[str]) -> list[str]:
+    """Return the assets of a wallet: collaterals first, then tokens by market, YES before NO.
+
+    Tokens of markets without accounts are left out.
+    """
+    collaterals: list[str] = []
+    tokens: list[tuple[str, bool, str]] = []
+    for asset in assets:
+        market = matcher.market_of(asset)
+        if market is None:
+            collaterals.append(asset)
+        elif market.funds is Funds.ACCOUNTS:
+            tokens.append((market.id, asset != market.yes, asset))
+    return sorted(collaterals) + [token for *_, token in sorted(tokens)]
+
+
 def balance_fields(asset: str, own: Balance) -> dict[str, str]:
-    """Return the fields of :class:`~clob_server.api.schemas.AssetBalance`."""
+    """Return the fields of :class:`~clob.wire.accounts.AssetBalance`."""
     return {
         "asset": asset,
         "balance": str(own.balance),
@@ -238,7 +248,7 @@ def is_own(trade: Trade) -> bool:
 
 
 def market_terms(market: Market, words: MarketText) -> dict[str, Any]:
-    """Return the fields of :class:`~clob_server.api.schemas.MarketTerms`."""
+    """Return the fields of :class:`~clob.wire.markets.MarketTerms`."""
     return {
         "market_id": market.id,
         "yes_token_id": market.yes,

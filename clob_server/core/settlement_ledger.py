@@ -10,8 +10,8 @@ from typing import Final
 
 import msgspec
 
+from clob.wire.operations import FillBody
 from clob_server.chain.events import PermissionKind
-from clob_server.chain.operation_bodies import FillBody
 from clob_server.core.commands import (
     BeginSettlement,
     EndTrades,

@@ -47,6 +47,8 @@ class StatusChange(NamedTuple):
     """Time of the change, Unix milliseconds."""
     revision: str = ""
     """Reason for which an earlier result was withdrawn; empty if none was."""
+    before: SettlementStatus = PENDING
+    """The status until then."""
 
 
 def fate_at(tx: str, reason: str, *, is_final: bool = True) -> SettlementStatus:
@@ -155,4 +157,4 @@ class SettlementStatuses:
             return None
         if status is SUBMITTED:
             self._sent[number] = trade
-        return StatusChange(trade, status, now_ms)
+        return StatusChange(trade, status, now_ms, before=before)

@@ -3,9 +3,12 @@
 It changes by commands alone, in log order. Only the matcher makes events.
 """
 
-from collections import deque
+import struct
+from array import array
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Sequence
-from typing import Final
+from itertools import accumulate
+from typing import Any, Final
 
 import msgspec
 
@@ -16,8 +19,10 @@ from clob import (
     Event,
     Market,
     Matcher,
+    Mode,
     Order,
     OrderAdded,
+    OrderRecord,
     OrderRemoved,
     PairedTrade,
     Rejected,
@@ -39,6 +44,7 @@ from clob_server.core.commands import (
     SERVER,
     AnyCommand,
     OrderCharge,
+    RecordOpener,
     RecordRestore,
     SignatureRecord,
 )
@@ -54,7 +60,15 @@ RESTORE_GAP: Final = 1_000_000_000
 """Numbers of orders and trades that a restored log skips, since the replaced log may have used
 them; trades settle under their number."""
 
-_VERSION: Final = 4
+_VERSION: Final = 5
+_OLDER: Final = (3, 4)
+"""The older versions that are read as well."""
+_INEXACT: Final = 2
+"""The version that is read where the log does not have the commands before the snapshot."""
+_NO_ID: Final = -1
+"""Stands for a finished order whose id version 2 did not store."""
+_ATTACHMENTS: Final = 8
+"""The place of the attachments in a snapshot."""
 _CHANGES_MARKET: Final = frozenset({AddMarket, SetMarket, SetMode})
 _REPLACED: Final = RemovalReason.REPLACED
 _RECORD: Final = msgspec.msgpack.Decoder(SignatureRecord)
@@ -71,6 +85,14 @@ class Charged(msgspec.Struct, frozen=True, gc=False, array_like=True):
     """Number of orders; negative if they were given back."""
 
 
+class _Head(msgspec.Struct, frozen=True, array_like=True):
+    """The beginning of a snapshot of any version."""
+
+    version: object
+    matcher: msgspec.Raw
+    registry: bytes
+
+
 class _Kept(msgspec.Struct, frozen=True, array_like=True):
     """The content of a snapshot.
 
@@ -85,7 +107,8 @@ class _Kept(msgspec.Struct, frozen=True, array_like=True):
     num_trades: int
     changed_ms: list[tuple[bytes, int]]
     charges: list[Charged]
-    attachments: list[tuple[bytes | int, bytes]]
+    attachments: tuple[bytes, bytes]
+    """Those of the orders in ``Matcher.order_ids``, see :func:`joined`."""
     finished: list[bytes | int]
     traded: list[bytes]
 
@@ -111,7 +134,11 @@ class ServerState:
         self.changed_ms: Final[dict[str, int]] = {}
         """When each market last had an event, Unix milliseconds."""
         self.markets: Final[dict[str, Market]] = {m.id: m for m in self.matcher.markets}
-        """The markets by id, as ``matcher.market`` returns them."""
+        """The markets by id, as ``matcher.market`` returns them, in the order of creation."""
+        self.openers: Final[dict[str, bytes]] = {}
+        """The client of each market that an order opened and that is not resolved."""
+        self.num_opened: Final[Counter[bytes]] = Counter()
+        """Number of these markets by client."""
         self.traded: Final[set[str]] = set()
         """The markets that had a trade."""
         self.charges: deque[Charged] = deque()
@@ -120,24 +147,62 @@ class ServerState:
         """Called when an order that was charged is given back (-1) or charged for more."""
         self._payers: deque[bytes | None] = deque()
         self._attachments: dict[str | int, bytes] = {}
+        self._restored: bytes = b""
+        self._restored_ends: array[int] = array("Q")
         self._finished: deque[str | int] = deque()
         self._finished_max = self.matcher.limits.finished_max
         self._fills: Final = FillBuilder(self.matcher, self.registry.settling, self.signature)
+        self._on_restored: Final[list[Callable[[OrderRecord], None]]] = []
+        self.follow_orders(self._keep_attachment)
+        self.follow_orders(self._fills.add)
         self.settles: Final[set[str]] = self._fills.markets
         """The markets whose trades settle on a chain."""
         self.used_hashes: Final = self.matcher.used_hashes
         """The hashes of the signed orders that were accepted and may still be valid."""
         self._apply_to_matcher: Final = self.matcher.apply
+        for name in self.registry.opened:
+            self._count_opened(name)
 
     def signature(self, order_id: str | int) -> SignatureRecord | None:
         """Return the signature record of an order that the matcher knows; None if it has none."""
-        attachment = self._attachments.get(order_id)
-        if attachment is None:
+        attachment = self._attachment(order_id)
+        if not attachment:
             return None
         try:
             return _RECORD.decode(attachment)
         except msgspec.MsgspecError:  # not written by this server
             return None
+
+    def _attachment(self, order_id: str | int) -> bytes:
+        """Return the attachment of an order; empty without one."""
+        place = self.matcher.restored_place(order_id) if self._restored else None
+        if place is None:
+            return self._attachments.get(order_id, b"")
+        return self._attachment_at(place)
+
+    def _attachment_at(self, place: int) -> bytes:
+        return self._restored[self._restored_ends[place] : self._restored_ends[place + 1]]
+
+    def _keep_attachment(self, record: OrderRecord) -> None:
+        """Keep the attachment of an order that a snapshot restored."""
+        attachment = self._attachment(record.order.id)
+        if attachment:
+            self._attachments[record.order.id] = attachment
+
+    def follow_orders(self, add: Callable[[OrderRecord], None]) -> None:
+        """Follow the resting orders without reading all that a snapshot restored.
+
+        Args:
+            add: called with each of the others now, and with an order of the snapshot before the
+                first command that changes it.
+        """
+        self._on_restored.append(add)
+        for record in self.matcher.follow_restored(self._add_restored):
+            add(record)
+
+    def _add_restored(self, record: OrderRecord) -> None:
+        for add in self._on_restored:
+            add(record)
 
     def apply(self, command: AnyCommand) -> Outcome:
         """Apply one command.
@@ -185,6 +250,8 @@ class ServerState:
             self._restart(command)  # type: ignore[arg-type]
         elif kind in SERVER:
             self.registry.apply(command)  # type: ignore[arg-type]
+            if kind is RecordOpener:
+                self._count_opened(command.market)  # type: ignore[union-attr, arg-type]
         elif kind is Batch and type(command.commands) is tuple:  # type: ignore[union-attr]
             outcome = self._apply_batch(command)  # type: ignore[arg-type]
         else:
@@ -264,6 +331,8 @@ class ServerState:
             self.markets[market.id] = market
             if market.settles:
                 self.settles.add(market.id)
+            if market.id in self.registry.opened:
+                self._count_opened(market.id)
         elif kind is RemoveMarket:
             self._remove_market(command.market)  # type: ignore[union-attr, arg-type]
         if events and self.settles:
@@ -293,6 +362,7 @@ class ServerState:
         for table in (self.changed_ms, self.registry.words, self.registry.conditions):
             table.pop(name, None)
         self.registry.opened.pop(name, None)
+        self._count_opened(name)
         self.traded.discard(name)
         self.settles.discard(name)
         known, finished = self.matcher, list(self._finished)
@@ -302,6 +372,17 @@ class ServerState:
                 self._finished.append(order_id)
             else:
                 self._attachments.pop(order_id, None)
+
+    def _count_opened(self, name: str) -> None:
+        """Count a market for the client whose order opened it, unless it is resolved."""
+        if (before := self.openers.pop(name, None)) is not None:
+            self.num_opened[before] -= 1
+            if not self.num_opened[before]:
+                del self.num_opened[before]
+        market, opened = self.markets.get(name), self.registry.opened.get(name)
+        if market is not None and opened is not None and market.mode is not Mode.RESOLVED:
+            self.openers[name] = opened.payer
+            self.num_opened[opened.payer] += 1
 
     def _charge(self, command: OrderCharge) -> None:
         """Count created orders, and forget those of more than a minute ago."""
@@ -348,10 +429,11 @@ class ServerState:
 
     def snapshot(self) -> bytes:
         """Encode the whole state; equal states give equal bytes. O(everything)."""
-        return self._encode(self.matcher.snapshot())
+        attachments = list(map(self._attachment, self.matcher.order_ids()))
+        return self._encode(self.matcher.snapshot(), joined(attachments))
 
-    def _encode(self, matcher: bytes) -> bytes:
-        """Encode the state with the snapshot of its matcher."""
+    def _encode(self, matcher: bytes, attachments: tuple[bytes, bytes]) -> bytes:
+        """Encode the state with the snapshot of its matcher and its attachments."""
         kept = _Kept(
             version=_VERSION,
             matcher=matcher,
@@ -364,49 +446,103 @@ class ServerState:
                 for name, now_ms in self.changed_ms.items()
             ),
             charges=list(self.charges),
-            attachments=[(_packed(each), data) for each, data in self._attachments.items()],
+            attachments=attachments,
             finished=[_packed(each) for each in self._finished],
             traded=sorted(name.encode(errors="surrogatepass") for name in self.traded),
         )
         return msgspec.msgpack.encode(kept)
 
     @classmethod
-    def restore(cls, snapshot: bytes) -> "ServerState":
+    def restore(cls, snapshot: bytes, *, inexact: bool = False) -> "ServerState":
         """Return the state of a snapshot; it continues as if it had never stopped.
+
+        Args:
+            snapshot: the bytes.
+            inexact: also read version 2, which lacks a part; the result works like the state that
+                was stored, and its snapshots differ from those of a replay.
 
         Raises:
             InvalidSnapshotError: the bytes are not from :meth:`snapshot`; an
                 :class:`OtherVersionError` if another version wrote them.
         """
         try:
-            (version, *_) = msgspec.msgpack.decode(snapshot)
-            if version != _VERSION:
+            head = msgspec.msgpack.decode(snapshot, type=_Head)
+            version = head.version
+            if version not in ((_INEXACT,) if inexact else ()) + (*_OLDER, _VERSION):
                 raise OtherVersionError(
                     f"the server's snapshot has version {version!r:.20}; this version reads "
-                    f"{_VERSION}"
+                    f"{_OLDER[0]} to {_VERSION}, and {_INEXACT} without the commands before it"
                 )
+            if version != _VERSION or not Registry.is_complete(head.registry):
+                snapshot = upgraded(msgspec.msgpack.decode(snapshot))
             kept = msgspec.msgpack.decode(snapshot, type=_Kept)
             registry = Registry.restore(kept.registry)
             changed_ms = {
                 name.decode(errors="surrogatepass"): now_ms for name, now_ms in kept.changed_ms
             }
-            attachments = {_unpacked(each): data for each, data in kept.attachments}
             finished = [_unpacked(each) for each in kept.finished]
             traded = {name.decode(errors="surrogatepass") for name in kept.traded}
-        except (msgspec.MsgspecError, ValueError, TypeError, RecursionError) as error:
+        except (msgspec.MsgspecError, LookupError, ValueError, TypeError, RecursionError) as error:
             raise InvalidSnapshotError(f"not a snapshot of a server: {error}") from None
         state = cls(Matcher.restore(kept.matcher), registry)
         state.num_orders, state.num_trades = kept.num_orders, kept.num_trades
         state.changed_ms.update(changed_ms)
         state.charges.extend(kept.charges)
-        state._attachments.update(attachments)
         state._finished.extend(finished)
         state.traded.update(traded)
         state.now_ms = kept.now_ms
+        state._restore_attachments(*kept.attachments)
         # Matcher.restore has checked its own part.
-        if state._encode(kept.matcher) != snapshot:
+        if state._encode(kept.matcher, kept.attachments) != snapshot:
             raise InvalidSnapshotError("not a snapshot of a server: it has another encoding")
         return state
+
+    def _restore_attachments(self, sizes: bytes, attachments: bytes) -> None:
+        """Set the attachments; those of resting orders stay in ``attachments`` until they change.
+
+        Raises:
+            InvalidSnapshotError: they are not those of all orders.
+        """
+        ids = self.matcher.order_ids()
+        if len(sizes) != 4 * len(ids):
+            raise InvalidSnapshotError("not a snapshot of a server: it lacks attachments of orders")
+        # With a 0 in front: an attachment begins where the one before ends.
+        ends = accumulate(struct.unpack(f"<{len(ids)}I", sizes), initial=0)
+        self._restored, self._restored_ends = attachments, array("Q", ends)
+        if self._restored_ends[-1] != len(attachments):
+            raise InvalidSnapshotError("not a snapshot of a server: attachments have other sizes")
+        for place in range(len(self.matcher), len(ids)):
+            attachment = self._attachment_at(place)
+            if attachment:
+                self._attachments[ids[place]] = attachment
+
+
+def joined(attachments: Sequence[bytes]) -> tuple[bytes, bytes]:
+    """Return the sizes of attachments, little-endian in four bytes each, and all attachments."""
+    sizes = struct.pack(f"<{len(attachments)}I", *map(len, attachments))
+    return sizes, b"".join(attachments)
+
+
+def upgraded(parts: list[Any]) -> bytes:
+    """Return the parts of a snapshot of an older server as one of this version.
+
+    Up to version 4, attachments have the ids of their orders and are in order of acceptance.
+    Version 2 lacks the markets with trades, which count only among those that orders opened, and it
+    knew none of these; the markets with events stand for them.
+    """
+    version, matcher, registry, *_ = parts
+    parts[0], parts[2] = _VERSION, Registry.restore(registry).snapshot()
+    if version != _VERSION:
+        pairs = msgspec.convert(parts[_ATTACHMENTS], list[tuple[bytes | int, bytes]])
+        attachments = {_unpacked(each): data for each, data in pairs}
+        order_ids = Matcher.restore(matcher).order_ids()
+        parts[_ATTACHMENTS] = joined([attachments.get(each, b"") for each in order_ids])
+    if version == _INEXACT:
+        *_, changed_ms, _, _, finished = parts
+        ids = msgspec.convert(finished, list[bytes | int | None])
+        parts[-1] = [_NO_ID if each is None else each for each in ids]
+        parts.append(sorted(name for name, _ in changed_ms))
+    return msgspec.msgpack.encode(parts)
 
 
 def is_replaced(event: Event) -> bool:

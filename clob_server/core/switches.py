@@ -303,10 +303,10 @@ class CancelSwitches:
 
     def _has_orders(self, maker: str, *, halted: bool) -> bool:
         """Return whether a maker has resting orders in markets that are halted, or in others."""
+        state = self._state
         return any(
-            self._state.matcher.open_orders(maker, market.id)
-            for market in self._state.markets.values()
-            if (market.mode is Mode.HALTED) is halted
+            (state.markets[name].mode is Mode.HALTED) is halted
+            for name in state.matcher.open_markets(maker)
         )
 
     def _fire_late(self, now_ms: int) -> list[AnyCommand]:

@@ -1,5 +1,5 @@
 """The WebSocket feed: streams order books, trades, orders of a maker and settlement changes."""
 
-from clob_server.feed.feed import Feed
+from clob_server.feed.feed import FeedServer
 
-__all__ = ["Feed"]
+__all__ = ["FeedServer"]

@@ -8,10 +8,10 @@ from typing import Any, Final, TypeAlias
 import msgspec
 
 import clob
-from clob_server.api import schemas, ticker_schemas
+from clob.wire import accounts, markets, messages, orders
+from clob.wire.messages import EVERY, PLAIN, Message
 from clob_server.api.docstrings import field_texts
-from clob_server.feed import messages, session
-from clob_server.feed.messages import EVERY, PLAIN, Message
+from clob_server.feed import session
 from clob_server.feed.requests import SocketRequest
 from clob_server.feed.session import Ping, Subscribe, Unsubscribe
 
@@ -34,7 +34,8 @@ cancels orders as the HTTP interface does; its answer is a `response`."""
 def document() -> Schema:
     """Return the AsyncAPI document."""
     _, components = msgspec.json.schema_components([*EVERY, *REQUESTS], ref_template=REF)
-    kinds = {**vars(schemas), **vars(ticker_schemas), **vars(messages), **vars(session)}
+    modules = (accounts, markets, orders, messages, session)
+    kinds = {name: kind for module in modules for name, kind in vars(module).items()}
     described = {name: described_schema(kinds[name], each) for name, each in components.items()}
     sent, received = [names(kinds) for kinds in (EVERY, REQUESTS)]
     return {

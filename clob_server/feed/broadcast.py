@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from typing import Any, Final, Generic, Protocol, TypeAlias, TypeVar
 
+from clob.wire.messages import Message
 from clob_server.api.request import Scope, Send
-from clob_server.feed.messages import Message
 from clob_server.transport.websocket import PUSH
 
 WRITES_MAX: Final = 128

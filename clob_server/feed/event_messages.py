@@ -12,11 +12,11 @@ from msgspec import UNSET, structs
 
 import clob
 from clob import Event, RemovalReason, Side
+from clob.wire import messages
+from clob.wire.messages import encode
 from clob_server.core.ids import Ids
 from clob_server.core.serialize import book_checksum, trade_body
 from clob_server.core.settlement_status import NONE, PENDING, SettlementStatus, StatusChange
-from clob_server.feed import messages
-from clob_server.feed.messages import encode
 from clob_server.transport.websocket import TEXT, text_frame
 
 REDUCED: Final = "reduced"
@@ -298,7 +298,7 @@ class TradeStatus(NamedTuple):
 
 def trade_statuses(changes: Sequence[StatusChange], ids: Ids) -> Iterator[TradeStatus]:
     """Yield the trades of status changes: two for a mint or merge."""
-    for held, status, now_ms, revision in changes:
+    for held, status, now_ms, revision, _ in changes:
         for half in held.halves:
             if len(held.halves) == 1:
                 match_type = clob.MatchType.DIRECT

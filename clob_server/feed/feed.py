@@ -6,15 +6,15 @@ always agree.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from itertools import compress
 from typing import Final, Protocol
 
-from clob import OrderRecord
+from clob.signing.fields import received
+from clob.wire.messages import POLICY, RESTART, Heartbeat
 from clob_server.api.problems import CONTENT_TYPE, ApiError, problem_of
-from clob_server.api.request import Receive, Scope, Send
-from clob_server.api.ticker_schemas import TickerBody
+from clob_server.api.request import Receive, RequestIds, Scope, Send
 from clob_server.core.commands import DeactivateKey
 from clob_server.core.ids import Ids
 from clob_server.core.sequencer import Committed, Steps, begin
@@ -32,12 +32,11 @@ from clob_server.feed.event_messages import (
     trade_statuses,
 )
 from clob_server.feed.market_stream import BookSnapshots, MarketStream, MarketStreams, NewEvents
-from clob_server.feed.messages import POLICY, RESTART, Heartbeat
+from clob_server.feed.paced_channel import CandlesOf, PacedChannel, TickerOf
 from clob_server.feed.requests import Answers, RouteOperations, SocketRequests
 from clob_server.feed.session import Channels, FeedGuard, FeedSession, MessageHandler
 from clob_server.feed.settlement_channel import SettlementChannel
 from clob_server.feed.subscriber import BookSources, PendingMarkets, Subscriber, Subscribers
-from clob_server.feed.ticker_channel import TickerChannel
 from clob_server.feed.user_channel import Past, UserChannel
 from clob_server.settings import Settings
 from clob_server.telemetry.metrics import Metrics
@@ -56,7 +55,7 @@ class EventListener(Protocol):
         """End the subscriptions to a market that was removed."""
 
 
-class Feed:
+class FeedServer:
     """The WebSocket endpoint, as an ASGI application."""
 
     channels: Channels
@@ -65,7 +64,12 @@ class Feed:
     """The routes that requests on a WebSocket may use; set before the first connection."""
 
     def __init__(
-        self, settings: Settings, guard: FeedGuard, clock_ms: Callable[[], int], metrics: Metrics
+        self,
+        settings: Settings,
+        guard: FeedGuard,
+        clock_ms: Callable[[], int],
+        metrics: Metrics,
+        request_ids: RequestIds,
     ) -> None:
         self.subscribers: Final = Subscribers(settings)
         """The open connections."""
@@ -74,6 +78,7 @@ class Feed:
         self._settings: Final = settings
         self._guard: Final = guard
         self._clock_ms: Final = clock_ms
+        self._request_ids: Final = request_ids
         self._broadcaster = Broadcaster()
         self._answers = Answers()
         self._task: asyncio.Task[None] | None = None
@@ -97,36 +102,34 @@ class Feed:
         state: ServerState,
         ids: Ids,
         switches: CancelSwitches,
-        records: Iterable[OrderRecord] | None = None,
         *,
         seq: int = 0,
         past: Past | None = None,
-        ticker: Callable[[str], Awaitable[TickerBody]] | None = None,
+        market_data: tuple[TickerOf, CandlesOf] | None = None,
     ) -> None:
-        """Start with the current state; about 1 us per resting order.
+        """Start with the current state.
 
         Args:
             state: the server's state.
             ids: the ids of trades.
             switches: the switches that cancel orders.
-            records: all resting orders; None reads them from the state.
             seq: number of the last applied command.
             past: history; without it no client can resume the ``user`` channel.
-            ticker: returns the ticker of a market; without it there is no ``ticker`` channel.
+            market_data: return tickers and candles; without them these channels do not exist.
         """
         self._ids = ids
         self._statuses = SettlementStatuses(state.registry.settling)
-        tickers = None if ticker is None else TickerChannel(ticker, self._clock_ms)
-        if tickers is not None:
-            self.listeners.append(tickers)
+        paced = None if market_data is None else PacedChannel(state, *market_data, self._clock_ms)
+        if paced is not None:
+            self.listeners.append(paced)
         self.channels = Channels(
             state,
-            MarketStreams(state, self._settings.ws_resume_events, records),
+            MarketStreams(state, self._settings.ws_resume_events),
             BookSources(BookSnapshots(state), EventEncoder(ids, state.settles), PendingMarkets()),
             UserChannel(state, ids, seq, past),
             SettlementChannel(state, ids),
             switches,
-            tickers,
+            paced,
         )
         loop = asyncio.get_running_loop()
         self._time = loop.time
@@ -137,8 +140,8 @@ class Feed:
         if self._task is not None:
             self._task.cancel()
             self.channels.settlements.close()
-            if self.channels.tickers is not None:
-                self.channels.tickers.close()
+            if self.channels.paced is not None:
+                self.channels.paced.close()
         self._broadcaster.close()
         self.subscribers.close_all(RESTART, "server shutting down")
 
@@ -154,24 +157,34 @@ class Feed:
         subscriber.sink.at_once = session.at_once
         return session
 
+    async def reject_path(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Reject the handshake for a path without a WebSocket, once its client was checked."""
+        await self.serve(scope, receive, send, None)
+
     async def serve(
         self,
         scope: Scope,
         receive: Receive,
         send: Send,
-        session_of: Callable[[Subscriber], MessageHandler],
+        session_of: Callable[[Subscriber], MessageHandler] | None,
     ) -> None:
-        """Serve one WebSocket with the session that ``session_of`` returns for its client."""
+        """Serve one WebSocket with the session that ``session_of`` returns for its client.
+
+        Without ``session_of`` the handshake is rejected as one for an unknown path.
+        """
         await receive()  # websocket.connect
         client = scope.get("client")
         address = client[0] if client else ""
         try:
             headers = dict(scope["headers"])
             self._guard.check_site(headers)
-            key = self._guard.key_of(headers)
+            key = self._guard.key_of_handshake(headers, address)
             self._guard.charge_request(key, address)
+            if session_of is None:
+                path = received(scope["path"][:99])
+                raise ApiError("NOT_FOUND", f"there is no WebSocket at {path}")
         except ApiError as error:
-            await reject_handshake(error, scope, send)
+            await reject_handshake(error, scope, send, self._request_ids)
             return
         await send({"type": "websocket.accept"})
         subscriber = Subscriber(self.subscribers, sink_for(scope, send), send, key, address)
@@ -206,6 +219,8 @@ class Feed:
         for listener in self.listeners:
             listener.on_events(new, channels.streams.conflated)
         changes = self._statuses.on_batch(batch) if channels.state.settles else ()
+        if channels.paced is not None:  # a failed settlement changes the open interest
+            channels.paced.on_changes(each.held.market for each in changes)
         return begin(self._publish(batch, new, changes))
 
     def _publish(
@@ -320,13 +335,17 @@ class Feed:
         channels.settlements.send_heartbeats(quiet_since, now, now_ms)
 
 
-async def reject_handshake(error: ApiError, scope: Scope, send: Send) -> None:
+async def reject_handshake(
+    error: ApiError, scope: Scope, send: Send, request_ids: RequestIds
+) -> None:
     """Reject a WebSocket handshake with an HTTP error, if the ASGI server supports that."""
     if "websocket.http.response" not in scope.get("extensions", {}):
         await send({"type": "websocket.close", "code": POLICY, "reason": error.code})
         return
-    response = problem_of(error)
-    headers = [(b"content-type", CONTENT_TYPE), *response.headers]
+    request_id = request_ids.of(dict(scope["headers"]).get(b"x-request-id"))
+    response = problem_of(error, request_id)
+    headers = [(b"content-type", CONTENT_TYPE), (b"x-request-id", request_id.encode())]
+    headers += response.headers
     start = {"status": response.status, "headers": headers}
     await send({"type": "websocket.http.response.start", **start})
     await send({"type": "websocket.http.response.body", "body": response.body})

@@ -1,7 +1,7 @@
 """Recent events of each market, kept for clients that resume, and snapshots of its books."""
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import Final, NamedTuple, TypeAlias
 
@@ -20,6 +20,7 @@ from clob import (
     SetMarket,
     Trade,
 )
+from clob.wire.messages import BookChecksum, LevelsData, Orderbook
 from clob_server.core.sequencer import Committed
 from clob_server.core.serialize import orderbook_body
 from clob_server.core.state import ServerState
@@ -31,7 +32,6 @@ from clob_server.feed.event_messages import (
     message_frame,
     mirror_event,
 )
-from clob_server.feed.messages import BookChecksum, LevelsData, Orderbook
 
 MARKETS_KEPT: Final = 20
 """Limit of stored events of all markets, in multiples of the limit of one market. Beyond it the
@@ -47,7 +47,10 @@ class MarketStream:
 
     __slots__ = ("changed_ms", "groups", "is_named", "kept", "market", "seq", "tokens")
 
-    def __init__(self, terms: Market, seq: int, changed_ms: int, kept_max: int) -> None:
+    kept: Sequence[FeedEvent]
+    """The newest events, oldest first."""
+
+    def __init__(self, terms: Market, seq: int, changed_ms: int) -> None:
         self.market: Final = terms.id
         self.tokens: Final = (terms.yes, terms.no) if terms.complementary else None
         """YES and NO of a complementary market, where an event changes both books; else None."""
@@ -57,7 +60,7 @@ class MarketStream:
         """Time of that event, Unix milliseconds."""
         self.is_named: bool = bool(terms.no)
         """Whether both tokens have an id."""
-        self.kept: Final[deque[FeedEvent]] = deque(maxlen=kept_max)
+        self.kept = ()
         self.groups: Final[dict[tuple[bool, str | None], Group]] = {}
 
     def events_after(self, seq: int, count: int) -> list[FeedEvent] | None:
@@ -90,27 +93,27 @@ class MarketStreams:
 
     Args:
         state: the server's state; from now on :meth:`on_batch` must receive every batch.
-        records: all resting orders; None reads them from the state.
     """
 
-    def __init__(
-        self, state: ServerState, kept_max: int, records: Iterable[OrderRecord] | None = None
-    ) -> None:
+    def __init__(self, state: ServerState, kept_max: int) -> None:
         self._state = state
         self._kept_max = kept_max
         self._num_kept = 0
+        # The streams with stored events, the one without events for the longest time first.
+        self._storing: dict[MarketStream, deque[FeedEvent]] = {}
         self._streams: dict[str, MarketStream] = {}
         self.conflated: Final[set[MarketStream]] = set()
         """Markets of the last call of :meth:`on_batch` with more events than are sent."""
         self._removed: list[MarketStream] = []
-        self._orders: dict[str | int, BookOrder] = {
-            record.order.id: BookOrder(record.order.side, record.price, record.remaining)
-            for record in (state.matcher.open_orders() if records is None else records)
-        }
+        self._orders: dict[str | int, BookOrder] = {}
+        state.follow_orders(self._add_order)
 
     def __iter__(self) -> Iterator[MarketStream]:
         """Iterate over the markets with events or subscriptions."""
         return iter(self._streams.values())
+
+    def _add_order(self, record: OrderRecord) -> None:
+        self._orders[record.order.id] = BookOrder(record.order.side, record.price, record.remaining)
 
     def stream(self, market: str) -> MarketStream:
         """Return the stream of a market.
@@ -145,7 +148,7 @@ class MarketStreams:
     def _add_stream(self, market: str) -> MarketStream:
         matcher, changed_ms = self._state.matcher, self._state.changed_ms.get(market, 0)
         terms, seq = matcher.market(market), matcher.seq(market)
-        stream = self._streams[market] = MarketStream(terms, seq, changed_ms, self._kept_max)
+        stream = self._streams[market] = MarketStream(terms, seq, changed_ms)
         return stream
 
     def take_removed(self) -> list[MarketStream]:
@@ -156,7 +159,7 @@ class MarketStreams:
     def _remove_stream(self, market: str) -> None:
         stream = self._streams.pop(market, None)
         if stream is not None:
-            self._num_kept -= len(stream.kept)
+            self._forget(stream)
             self._removed.append(stream)
 
     def _add_events(self, done: Committed, new: NewEvents) -> None:
@@ -212,8 +215,7 @@ class MarketStreams:
         for market, seq in last.items():
             stream = self._streams.get(market) or self._add_stream(market)
             stream.seq, stream.changed_ms = seq, now_ms
-            self._num_kept -= len(stream.kept)
-            stream.kept.clear()
+            self._forget(stream)
             new.pop(stream, None)
             self.conflated.add(stream)
 
@@ -240,16 +242,26 @@ class MarketStreams:
 
     def _store(self, stream: MarketStream, events: list[FeedEvent]) -> None:
         """Keep events for clients that resume, and drop those of quiet markets if too many."""
-        kept, num_before = stream.kept, len(stream.kept)
-        kept.extend([each for each in events if type(each.event) is not BookOpened])
+        events = [each for each in events if type(each.event) is not BookOpened]
+        if not events:
+            return
+        kept = self._storing.pop(stream, None)
+        if kept is None:
+            kept = stream.kept = deque(maxlen=self._kept_max)
+        self._storing[stream] = kept
+        num_before = len(kept)
+        kept.extend(events)
         self._num_kept += len(kept) - num_before
         limit = MARKETS_KEPT * self._kept_max
         if self._num_kept > limit:
-            for each in sorted(self._streams.values(), key=lambda each: each.changed_ms):
-                if self._num_kept <= limit * 9 // 10:
-                    break
-                self._num_kept -= len(each.kept)
-                each.kept.clear()
+            while self._num_kept > limit * 9 // 10:
+                self._forget(next(iter(self._storing)))
+
+    def _forget(self, stream: MarketStream) -> None:
+        """Drop the stored events of a market."""
+        self._storing.pop(stream, None)
+        self._num_kept -= len(stream.kept)
+        stream.kept = ()
 
 
 def seq_before(market: str, batch: Sequence[Committed], seq: int) -> int:
@@ -276,7 +288,7 @@ class BookSnapshots:
 
     def __init__(self, state: ServerState) -> None:
         self._state = state
-        self._cache: dict[tuple[str, str], BookSnapshot] = {}
+        self._cache: dict[str, dict[str, BookSnapshot]] = {}
 
     def frames(self, market: str, token: str | None) -> bytes:
         """Return snapshots of both books of a market, YES first, or of one of them.
@@ -303,8 +315,7 @@ class BookSnapshots:
 
     def drop(self, market: str) -> None:
         """Drop the snapshots of a market that was removed."""
-        for key in [key for key in self._cache if key[0] == market]:
-            del self._cache[key]
+        self._cache.pop(market, None)
 
     def _tokens(self, market: str, token: str | None) -> list[str]:
         """Return the tokens of a market that have a book, YES first, or the given one."""
@@ -314,7 +325,7 @@ class BookSnapshots:
     def _snapshot(self, market: str, token: str) -> BookSnapshot:
         matcher = self._state.matcher
         seq = matcher.seq(market)
-        cached = self._cache.get((market, token))
+        cached = self._cache.get(market, {}).get(token)
         if cached is not None and cached.seq == seq:
             return cached
         changed_ms = self._state.changed_ms.get(market, 0)
@@ -329,5 +340,5 @@ class BookSnapshots:
             ),
         )
         snapshot = BookSnapshot(seq, message_frame(message), body.checksum)
-        self._cache[market, token] = snapshot
+        self._cache.setdefault(market, {})[token] = snapshot
         return snapshot

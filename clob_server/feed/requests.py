@@ -14,9 +14,9 @@ from typing import Any, Final, Protocol
 import msgspec
 
 from clob import ClobError
+from clob.wire.messages import Id
 from clob_server.api.problems import problem_of
 from clob_server.api.request import Scope, SendReply
-from clob_server.feed.messages import Id
 from clob_server.feed.subscriber import Subscriber
 from clob_server.transport.websocket import text_frame
 

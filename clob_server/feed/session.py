@@ -15,6 +15,16 @@ from msgspec import UNSET, UnsetType
 from clob import ClobError
 from clob.errors import UnknownMarketError
 from clob.signing import fields
+from clob.wire.messages import (
+    POLICY,
+    RESTART,
+    Error,
+    Id,
+    Orders,
+    Pong,
+    Subscribed,
+    Unsubscribed,
+)
 from clob_server.api.convert import convert
 from clob_server.api.faults import fault, missing, wrong
 from clob_server.api.options import market_id
@@ -28,28 +38,26 @@ from clob_server.core.switches import CancelSwitches, SocketLease
 from clob_server.feed.broadcast import ScopedSubscription, TradeScope, loop_time
 from clob_server.feed.event_messages import message_frame
 from clob_server.feed.market_stream import MarketStreams
-from clob_server.feed.messages import (
-    POLICY,
-    RESTART,
-    Error,
-    Id,
-    Orders,
-    Pong,
-    Subscribed,
-    Unsubscribed,
-)
+from clob_server.feed.paced_channel import PacedChannel, PacedSubscription
 from clob_server.feed.requests import SocketRequest, SocketRequests, read_request
 from clob_server.feed.settlement_channel import SettlementChannel
 from clob_server.feed.subscriber import BookSources, BookSubscription, Subscriber, SubscriptionName
-from clob_server.feed.ticker_channel import TickerChannel, TickerSubscription
 from clob_server.feed.user_channel import UserChannel, UserSubscription
 from clob_server.settings import NO_CHAIN, Settings
 from clob_server.transport.websocket import text_frame
 
 PING: Final = "PING"
 """Text message that some clients send instead of a JSON ping."""
-OF_MARKET: Final = ("orderbook", "ticker")
+OF_MARKET: Final = ("orderbook", "ticker", "candles")
 """Channels of a market, without a maker."""
+PACED: Final = ("ticker", "candles")
+"""Channels that send the newest state a few times a second, to extended clients."""
+OF_TOKEN: Final = ("orderbook", "candles")
+"""Channels of one token or of both."""
+Channel: TypeAlias = Literal["orderbook", "user", "settlement", "ticker", "candles"]
+"""Name of a channel."""
+Interval: TypeAlias = Literal["1m", "5m", "1h", "1d"]
+"""Length of a candle."""
 POSITIONS: Final = {"orderbook": "seq", "user": "cursor"}
 """The field of :class:`Resume` that a channel has."""
 PONG: Final = text_frame(b"PONG")
@@ -86,17 +94,22 @@ class Resume(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Subscribe(ClientRequest, frozen=True, kw_only=True, rename="camel", tag="subscribe"):
     """Start a subscription, or restart it if it exists."""
 
-    channel: Literal["orderbook", "user", "settlement", "ticker"]
+    channel: Channel
     """Channel."""
     market_id: str | None = None
-    """Market id; required for ``orderbook`` and ``ticker``. With ``maker``, absent means all
-    markets."""
+    """Market id; required for ``orderbook``, ``ticker`` and ``candles``. With ``maker``, absent
+    means all markets."""
     token_id: str | int | None = None
-    """Outcome token for ``orderbook``, decimal or hexadecimal; absent means both."""
+    """Outcome token for ``orderbook`` and ``candles``, decimal or hexadecimal; absent means
+    both."""
+    interval: Interval | None = None
+    """Length of the candles; required for ``candles``."""
     maker: str | None = None
     """Maker's address; required for ``user``. For ``settlement``, absent means all makers."""
     resume: Resume | None = None
     """Position to resume from, for ``orderbook`` and ``user``."""
+    api_key: str | None = None
+    """API key of this subscription, for ``user``; absent means that of the handshake."""
     cancel_on_disconnect: bool = False
     """For ``user`` of an extended client: true to cancel all resting orders of the maker when its
     last connection closes that asked for it. Unsubscribing, or subscribing without it, withdraws
@@ -106,10 +119,14 @@ class Subscribe(ClientRequest, frozen=True, kw_only=True, rename="camel", tag="s
 class Unsubscribe(ClientRequest, frozen=True, kw_only=True, rename="camel", tag="unsubscribe"):
     """End a subscription; no error if it does not exist."""
 
-    channel: Literal["orderbook", "user", "settlement", "ticker"]
+    channel: Channel
     """Channel."""
     market_id: str | None = None
     """Market id of the subscription."""
+    token_id: str | int | None = None
+    """Outcome token of the subscription, for ``candles``."""
+    interval: Interval | None = None
+    """Length of the candles of the subscription."""
     maker: str | None = None
     """Maker of the subscription."""
 
@@ -195,8 +212,11 @@ class FeedGuard(Protocol):
     def check_site(self, headers: Mapping[bytes, bytes]) -> None:
         """Raise if a handshake is for another host, or from a page of another site."""
 
-    def key_of(self, headers: Mapping[bytes, bytes]) -> ApiKey | None:
+    def key_of_handshake(self, headers: Mapping[bytes, bytes], address: str) -> ApiKey | None:
         """Return the API key of a handshake; None without a key."""
+
+    def key_of_message(self, sent: bytes, address: str) -> ApiKey:
+        """Return the API key that a message has."""
 
     def charge_request(self, key: ApiKey | None, address: str) -> None:
         """Count a handshake as a request of its key or address."""
@@ -217,7 +237,7 @@ class Channels(NamedTuple):
     users: UserChannel
     settlements: SettlementChannel
     switches: CancelSwitches
-    tickers: TickerChannel | None
+    paced: PacedChannel | None
 
 
 class FeedSession:
@@ -307,8 +327,8 @@ class FeedSession:
             self._subscribe_book(request)
         elif request.channel == "user":
             self._subscribe_user(request)
-        elif request.channel == "ticker":
-            self._subscribe_ticker(request)
+        elif request.channel in PACED:
+            self._subscribe_paced(request)
         else:
             self._subscribe_settlement(request)
 
@@ -350,25 +370,34 @@ class FeedSession:
 
     def _subscribe_user(self, request: Subscribe) -> None:
         """Subscribe to the orders of a maker, once its switch is armed if that is requested."""
-        subscriber = self._subscriber
         market, maker = scope = scope_of(request)
         assert maker is not None
-        self._guard.may_follow(subscriber.key, "user", maker)
+        key = self._key_of(request)
+        self._guard.may_follow(key, "user", maker)
         after = None if request.resume is None else position_in(request.resume)
         self._check_limit(("user", market or "", maker))
         if request.cancel_on_disconnect:
-            self._hold(request, scope, after)
+            self._hold(request, scope, after, key)
         else:
-            self._join_user(request, scope, after)
+            self._join_user(request, scope, after, key)
             self._withdraw(scope)
 
-    def _hold(self, request: Subscribe, scope: TradeScope, after: Cursor | None) -> None:
+    def _key_of(self, request: Subscribe) -> ApiKey | None:
+        """Return the key of a subscription: its own, or else that of the handshake."""
+        subscriber, sent = self._subscriber, request.api_key
+        if sent is None:
+            return subscriber.key
+        return self._guard.key_of_message(sent.encode(), subscriber.address)
+
+    def _hold(
+        self, request: Subscribe, scope: TradeScope, after: Cursor | None, key: ApiKey | None
+    ) -> None:
         """Arm the switch that cancels the orders of a maker, and subscribe when it is armed."""
         subscriber, switches, (_, maker) = self._subscriber, self._channels.switches, scope
         assert maker is not None
         name = lease_name(scope)
         self._check_limit(name)
-        self._guard.may_arm(subscriber.key, subscriber.address, maker)
+        self._guard.may_arm(key, subscriber.address, maker)
         lease = switches.hold(maker)
 
         def on_armed(result: Committed | Exception) -> None:
@@ -377,15 +406,15 @@ class FeedSession:
             try:
                 if isinstance(result, Exception):
                     raise result
-                self._join_user(request, scope, after)
+                self._join_user(request, scope, after, key)
             except ClobError as error:
                 self._withdraw(scope)
                 self._reject(error, request.id)
 
-        subscriber.replace(name, lease)
+        subscriber.replace(name, lease, key)
         try:
             if switches.is_armed(lease):
-                self._join_user(request, scope, after)
+                self._join_user(request, scope, after, key)
             else:
                 switches.arm(lease, on_armed)
         except ClobError:
@@ -400,14 +429,16 @@ class FeedSession:
             lease.cancels = False
             self._subscriber.remove(name)
 
-    def _join_user(self, request: Subscribe, scope: TradeScope, after: Cursor | None) -> None:
+    def _join_user(
+        self, request: Subscribe, scope: TradeScope, after: Cursor | None, key: ApiKey | None
+    ) -> None:
         """Subscribe to the orders of a maker, from a position on if there is one."""
         users, subscriber = self._channels.users, self._subscriber
         market, maker = scope
         name = ("user", market or "", maker or "")
         subscription = UserSubscription(subscriber, scope, users.leave, extended=request.extended)
         orders = users.join(subscription, self._clock_ms(), loop_time())
-        subscriber.replace(name, subscription)
+        subscriber.replace(name, subscription, key)
         accounts = users.accounts(subscription, self._clock_ms())
         state = b"".join(message_frame(each) for each in (orders, accounts) if each is not None)
         epoch = self._channels.state.registry.epoch
@@ -464,16 +495,19 @@ class FeedSession:
         channels.settlements.join(subscription, loop_time())
         self._confirm(request, market, None, seq)
 
-    def _subscribe_ticker(self, request: Subscribe) -> None:
+    def _subscribe_paced(self, request: Subscribe) -> None:
+        """Subscribe to the ticker or the candles of a market."""
         channels, subscriber = self._channels, self._subscriber
-        market = market_id(request.market_id)
-        seq, name = channels.streams.stream(market).seq, ("ticker", market, "")
-        assert channels.tickers is not None
+        _, market, _ = name = paced_name(request)
+        token = None if request.token_id is None else token_id(request.token_id)
+        channels.state.matcher.depth(market, token, 0)  # checks market and token
+        seq = channels.streams.stream(market).seq
+        assert channels.paced is not None
         self._check_limit(name)
-        subscription = TickerSubscription(subscriber, market, channels.tickers.leave)
+        subscription = PacedSubscription(subscriber, name, channels.paced.leave)
         subscriber.replace(name, subscription)
-        self._confirm(request, market, None, seq)
-        channels.tickers.join(subscription)
+        self._confirm(request, market, token, seq)
+        channels.paced.join(subscription)
 
     def _confirm(
         self,
@@ -497,26 +531,30 @@ class FeedSession:
                     resumed=resumed,
                     epoch=self._channels.state.registry.epoch,
                     cursor=cursor,
+                    interval=request.interval or UNSET,
                     id=or_unset(request.id),
                 )
             )
 
     def _unsubscribe(self, request: Unsubscribe) -> None:
         """End a subscription; do nothing if it does not exist."""
-        if request.channel in OF_MARKET:
-            scope: TradeScope = market_id(request.market_id), None
+        if request.channel in PACED:
+            name = paced_name(request)
+        elif request.channel in OF_MARKET:
+            name = (request.channel, market_id(request.market_id), "")
         else:
-            scope = scope_of(request)
-        market, maker = scope
-        if request.channel == "user":
-            self._withdraw(scope)
-        self._subscriber.remove((request.channel, market or "", maker or ""))
+            market, maker = scope = scope_of(request)
+            name = (request.channel, market or "", maker or "")
+            if request.channel == "user":
+                self._withdraw(scope)
+        self._subscriber.remove(name)
         if request.extended or self._subscriber.extended:
             self._subscriber.send(
                 Unsubscribed(
                     channel=request.channel,
                     market_id=request.market_id,
                     timestamp=self._clock_ms(),
+                    interval=request.interval or UNSET,
                     id=or_unset(request.id),
                 )
             )
@@ -537,6 +575,22 @@ def scope_of(request: Subscribe | Unsubscribe) -> TradeScope:
     return market, maker
 
 
+def paced_name(request: Subscribe | Unsubscribe) -> SubscriptionName:
+    """Return the name of a subscription on ``ticker`` or ``candles``.
+
+    Raises:
+        ApiError: INVALID_FIELD, ``marketId`` or ``interval`` is missing, or a field is not valid.
+        InvalidFieldError: ``tokenId`` is not a token id.
+    """
+    market = market_id(request.market_id)
+    if request.channel == "ticker":
+        return "ticker", market, ""
+    if request.interval is None:
+        raise missing("interval", "is required for the channel candles")
+    token = "" if request.token_id is None else token_id(request.token_id)
+    return "candles", market, f"{request.interval} {token}"
+
+
 def lease_name(scope: TradeScope) -> SubscriptionName:
     """Return the name of the lease that belongs to a subscription on ``user``."""
     market, maker = scope
@@ -552,10 +606,15 @@ def check_applies(request: Subscribe) -> None:
     if request.channel in OF_MARKET and request.maker is not None:
         rule = "maker is for the channels user and settlement"
         raise fault("maker", f"{rule}, not for {request.channel}")
-    if request.channel == "ticker" and not request.extended:
-        raise fault("extended", "extended must be true for the channel ticker")
-    if request.token_id is not None and request.channel != "orderbook":
-        raise fault("tokenId", f"tokenId is for the channel orderbook, not for {request.channel}")
+    if request.channel in PACED and not request.extended:
+        raise fault("extended", f"extended must be true for the channel {request.channel}")
+    if request.token_id is not None and request.channel not in OF_TOKEN:
+        rule = "tokenId is for the channels orderbook and candles"
+        raise fault("tokenId", f"{rule}, not for {request.channel}")
+    if request.api_key is not None and request.channel != "user":
+        raise fault("apiKey", f"apiKey is for the channel user, not for {request.channel}")
+    if request.interval is not None and request.channel != "candles":
+        raise fault("interval", f"interval is for the channel candles, not for {request.channel}")
     if request.resume is not None:
         check_resume(request.resume, request.channel)
     if request.cancel_on_disconnect and not (request.channel == "user" and request.extended):

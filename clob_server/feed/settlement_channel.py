@@ -3,13 +3,13 @@
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from clob.wire.messages import Heartbeat
 from clob_server.core.ids import Ids
 from clob_server.core.sequencer import Committed, trades_in
 from clob_server.core.settlement_status import PENDING
 from clob_server.core.state import ServerState
 from clob_server.feed.broadcast import WRITES_MAX, PacedQueue, ScopedSubscription, TradeScope
 from clob_server.feed.event_messages import TradeStatus, message_frame, status_frame
-from clob_server.feed.messages import Heartbeat
 
 
 class ScopeMembers:

@@ -6,12 +6,12 @@ from collections import deque
 from contextlib import suppress
 from typing import Final, NamedTuple, Protocol, TypeAlias
 
+from clob.wire.messages import POLICY, RESTART, Message, Unsubscribed
 from clob_server.api.request import Send
 from clob_server.core.commands import ApiKey
 from clob_server.feed.broadcast import EVENTS_MAX, ClientSink, Group, PacedQueue, loop_time
 from clob_server.feed.event_messages import EventEncoder, for_token, message_frame
 from clob_server.feed.market_stream import BookSnapshots, MarketStream
-from clob_server.feed.messages import POLICY, RESTART, Message, Unsubscribed
 from clob_server.settings import Settings
 
 CLOSE_S: Final = 1.0
@@ -26,7 +26,7 @@ BEHIND: Final = sys.maxsize
 """``seq`` of a subscription that skips events: no delivery starts after it."""
 
 SubscriptionName: TypeAlias = tuple[str, str, str]
-"""Identity of a subscription: channel, market, maker."""
+"""Identity of a subscription: channel, market, and maker or scale of the candles."""
 
 
 class Subscription(Protocol):
@@ -54,6 +54,8 @@ class Subscriber:
         self.extended = False
         """Whether the client asked for the extended messages."""
         self.subscriptions: Final[dict[SubscriptionName, Subscription]] = {}
+        self.keys: Final[dict[SubscriptionName, ApiKey]] = {}
+        """Keys of the subscriptions that need one, each its own or that of the handshake."""
         self.behind: Final[dict[BookSubscription, None]] = {}
         """Book subscriptions that skip events, in the order in which they catch up."""
         settings = connections.settings
@@ -83,10 +85,14 @@ class Subscriber:
         received.append(now)
         return not is_over
 
-    def replace(self, name: SubscriptionName, subscription: Subscription) -> None:
-        """Add a subscription, and end the one with the same name."""
+    def replace(
+        self, name: SubscriptionName, subscription: Subscription, key: ApiKey | None = None
+    ) -> None:
+        """Add a subscription with its key, and end the one with the same name."""
         self.remove(name)
         self.subscriptions[name] = subscription
+        if key is not None:
+            self.keys[name] = key
         self._connections.idle.pop(self, None)
 
     def set_used(self) -> None:
@@ -97,6 +103,7 @@ class Subscriber:
 
     def remove(self, name: SubscriptionName) -> None:
         """End a subscription; do nothing if it does not exist."""
+        self.keys.pop(name, None)
         subscription = self.subscriptions.pop(name, None)
         if subscription is None:
             return
@@ -170,6 +177,7 @@ class Subscriber:
         for subscription in self.subscriptions.values():
             subscription.end()
         self.subscriptions.clear()
+        self.keys.clear()
         self.behind.clear()
         self.sink.drained = None
         self._connections.slow.pop(self, None)
@@ -246,9 +254,10 @@ class Subscribers:
             subscriber.close(code, reason)
 
     def close_key(self, key_id: str) -> None:
-        """Close the connections of a deactivated key."""
+        """Close the connections of a deactivated key, and those with a subscription of it."""
         for subscriber in tuple(self._open):
-            if subscriber.key is not None and subscriber.key.id == key_id:
+            keys = (subscriber.key, *subscriber.keys.values())
+            if any(key is not None and key.id == key_id for key in keys):
                 subscriber.close(POLICY, "INVALID_API_KEY: the key was deactivated")
 
     def check_slow(self, now: float) -> None:

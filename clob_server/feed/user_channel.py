@@ -15,6 +15,7 @@ from clob import (
     Balance,
     Batch,
     Event,
+    Funds,
     PairedTrade,
     Rejected,
     RejectedError,
@@ -28,21 +29,8 @@ from clob import (
 )
 from clob.errors import TooManyOrdersError, UnknownMarketError, UnknownOrderError
 from clob.status import OrderRecord, OrderStatus
-from clob_server.api.schemas import AssetBalance, MakerFill, OrderBody
-from clob_server.core.ids import Cursor, Ids, fill_place
-from clob_server.core.sequencer import Committed, Steps, accepted_orders
-from clob_server.core.serialize import (
-    assets_of,
-    balance_fields,
-    maker_fill,
-    order_body,
-    trade_body,
-)
-from clob_server.core.settlement_status import NONE, PENDING
-from clob_server.core.state import ServerState
-from clob_server.feed.broadcast import ScopedSubscription
-from clob_server.feed.event_messages import TradeStatus, message_frame, status_frame
-from clob_server.feed.messages import (
+from clob.wire.accounts import AssetBalance
+from clob.wire.messages import (
     POLICY,
     AccountChanged,
     Heartbeat,
@@ -50,6 +38,21 @@ from clob_server.feed.messages import (
     Orders,
     UserFill,
 )
+from clob.wire.orders import MakerFill, OrderBody
+from clob_server.core.ids import Cursor, Ids, fill_place
+from clob_server.core.sequencer import Committed, Steps, accepted_orders
+from clob_server.core.serialize import (
+    assets_of,
+    balance_fields,
+    maker_fill,
+    order_body,
+    sorted_assets,
+    trade_body,
+)
+from clob_server.core.settlement_status import NONE, PENDING
+from clob_server.core.state import ServerState
+from clob_server.feed.broadcast import ScopedSubscription
+from clob_server.feed.event_messages import TradeStatus, message_frame, status_frame
 
 ORDERS_MAX: Final = 2_000
 """Open orders in one message; a maker with more has to name a market."""
@@ -274,6 +277,7 @@ class UserChannel:
             seq=None if market is None else matcher.seq(market),
             timestamp=now_ms,
             cursor=str(self.position),
+            maker=maker_of(subscription),
             data=[self._body(record) for record in records],
         )
 
@@ -380,9 +384,12 @@ class UserChannel:
 
     def _balances(self, maker: str, market: str | None) -> dict[str, Balance]:
         """Return the accounts of a maker that are not empty, of a market or of all."""
-        matcher, markets = self._state.matcher, self._state.markets
-        chosen = markets.values() if market is None else [markets[market]]
-        assets = dict.fromkeys(asset for each in chosen for asset in assets_of(each))
+        matcher = self._state.matcher
+        if market is None:
+            own = (asset for _, asset in matcher.balances(maker))
+            assets: Sequence[str] = sorted_assets(matcher, own)
+        else:
+            assets = assets_of(self._state.markets[market])
         balances = {asset: matcher.balance(maker, asset) for asset in assets}
         return {asset: each for asset, each in balances.items() if each != _EMPTY}
 
@@ -395,6 +402,7 @@ class UserChannel:
         places: dict[tuple[WatchedMaker | None, str], None] = {}
         touched: dict[WatchedMaker, set[str]] = {}
         markets, owners, makers = self._state.markets, self._owners, self.makers
+        seen: set[tuple[str | int, str]] = set()
         for done in batch if followed else ():
             command, outcome = done.command, done.outcome
             if isinstance(outcome, RejectedError):
@@ -407,14 +415,29 @@ class UserChannel:
             for event in outcome:
                 if isinstance(event, Rejected):
                     continue
+                market = markets.get(event.market)
                 for order_id in orders_in(event):
                     places[owners.get(order_id), event.market] = None
-                if isinstance(event, Trade) and event.market in markets:
-                    places[makers.get(markets[event.market].fee_wallet), event.market] = None
+                    if market is not None and market.funds is Funds.ACCOUNTS:
+                        seen.add((order_id, event.market))
+                if isinstance(event, Trade) and market is not None:
+                    places[makers.get(market.fee_wallet), event.market] = None
+        for order_id, name in seen:
+            places |= dict.fromkeys((payer, name) for payer in self._payers(order_id, followed))
         for owner, name in places:
             if owner is not None and name in markets:
                 touched.setdefault(owner, set()).update(assets_of(markets[name]))
         return touched
+
+    def _payers(
+        self, order_id: str | int, followed: Sequence[WatchedMaker]
+    ) -> Sequence[WatchedMaker | None]:
+        """Return the wallet that pays for an order of another maker; all if that is forgotten."""
+        try:
+            wallet = self._state.matcher.order(order_id).order.smart_wallet
+        except UnknownOrderError:
+            return followed
+        return (self.makers.get(wallet),) if wallet else ()
 
     def _send_accounts(
         self, watched: WatchedMaker, assets: set[str], now_ms: int, now: float
@@ -507,6 +530,7 @@ class UserChannel:
                             seq=seq,
                             timestamp=now_ms,
                             cursor=str(max(self.sent, each.position)),
+                            maker=maker_of(each),
                         )
                     )
 

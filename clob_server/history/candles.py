@@ -7,13 +7,14 @@ token. Open and close follow the sequence of the trades, also where a repaired c
 """
 
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 
 import apsw
 import msgspec
 
 from clob import RejectedError, Trade
+from clob.wire.markets import CandleBody
 from clob_server.core.sequencer import Committed
 
 MINUTE_MS: Final = 60_000
@@ -141,6 +142,19 @@ def read_candles(db: apsw.Connection, wanted: CandleRange) -> list[Candle]:
     return read(db.execute(query, wanted[:-1]))
 
 
+def candle_body(candle: Candle) -> CandleBody:
+    """Return the JSON of a candle."""
+    return CandleBody(
+        timestamp=candle.start_ms,
+        open=candle.open,
+        high=candle.high,
+        low=candle.low,
+        close=candle.close,
+        volume=str(candle.volume),
+        num_trades=candle.num_trades,
+    )
+
+
 def read(rows: Iterable[Any]) -> list[Candle]:
     """Return the candles in rows."""
     return [
@@ -201,13 +215,13 @@ class UnwrittenTrades:
             if each.event.market == market and each.event.token == token
         ]
 
-    def of_market(self, market: str, after: int) -> list[TimedTrade]:
-        """Return the trades of a market in commands after a number."""
-        return [
-            each
-            for each in self._trades
-            if each.event.market == market and each.command_seq > after
-        ]
+    def of_markets(self, markets: Container[str], after: int) -> dict[str, list[TimedTrade]]:
+        """Return the trades in commands after a number, of each market that has some."""
+        found: dict[str, list[TimedTrade]] = {}
+        for each in self._trades:
+            if each.event.market in markets and each.command_seq > after:
+                found.setdefault(each.event.market, []).append(each)
+        return found
 
 
 def with_trades(

@@ -7,7 +7,9 @@ little-endian numbers: first the command after which it wants to begin, then the
 history after each write.
 
 The end of the input means that the server has ended. The follower then writes the rows of the
-frames it has, but no more snapshots, since the next server may be reading them.
+frames it has, but no more snapshots, since the next server may be reading them. If the server stops
+in order, it sends a frame without commands at the end and waits: then a snapshot is taken if it
+pays.
 """
 
 import logging
@@ -27,7 +29,7 @@ from clob import ClobError
 from clob.errors import FrameTruncatedError, InvalidSnapshotError, ReplayDiffersError
 from clob.journal import ZERO_HASH, Frame, event_hash, read_frames
 from clob_server.core.commands import ENGINE
-from clob_server.core.recovery import commands_of
+from clob_server.core.recovery import SnapshotCadence, commands_of
 from clob_server.core.state import ServerState, outcome_of
 from clob_server.history.rows import SETTLEMENTS, HistoryRows
 from clob_server.history.store import (
@@ -41,7 +43,6 @@ from clob_server.history.supervisor import BEAT, BEAT_S, NUMBER, READ_BYTES
 from clob_server.log import Folder, Log, LogDamagedError, Snapshot, Tail
 from clob_server.log.files import (
     keep_snapshot,
-    newest_seq,
     read_snapshot,
     snapshot_names,
     snapshot_seq,
@@ -65,7 +66,7 @@ class Replica:
     Args:
         origin: last command dropped from the log; 0 if none was.
         tail: end of the log.
-        snapshot_commands: commands between snapshots; 0 for no snapshots.
+        snapshot_commands: fewest commands between snapshots; 0 for no snapshots.
 
     Raises:
         LogDamagedError: the log's beginning was dropped and no usable snapshot covers it.
@@ -83,8 +84,8 @@ class Replica:
     ) -> None:
         self._store = store
         self._files = Folder(folder)
-        self._snapshot_commands = snapshot_commands
-        self._snapshot_seq = newest_seq(self._files)
+        self.cadence: Final = SnapshotCadence(self._files, snapshot_commands)
+        """Decides when :meth:`snapshot` is called."""
         self._ends_at_tail = ends_at(store.applied, tail)
         start = start_snapshot(self._files, store.applied.seq, origin)
         self._state = ServerState() if start is None else start[1]
@@ -133,6 +134,7 @@ class Replica:
             if seq > written and (is_engine or type(command) in SETTLEMENTS):
                 rows.add(seq, command, outcome, num_trades, orders_before)
         before, self.at = self.at.seq, Applied(seq, frame.chain_hash, hashed)
+        self.cadence.add(seq, sum(map(len, frame.raw)))
         self._check_same_log(before)
 
     def _check_same_log(self, before: int) -> None:
@@ -151,11 +153,6 @@ class Replica:
             rows = self._rows
             self._store.write(rows.take(), self.at, self._state.now_ms, rows.oldest_unsettled)
 
-    @property
-    def snapshot_due(self) -> bool:
-        """Whether ``snapshot_commands`` commands were applied since the last snapshot."""
-        return 0 < self._snapshot_commands <= self.at.seq - self._snapshot_seq
-
     def snapshot(self) -> None:
         """Write the waiting rows, then a snapshot; O(size of the state)."""
         self.write()
@@ -163,7 +160,7 @@ class Replica:
         state = self._state.snapshot()
         snapshot = Snapshot(seq=seq, chain_hash=chain_hash, event_hash=hashed, state=state)
         keep_snapshot(self._files, snapshot)
-        self._snapshot_seq = seq
+        self.cadence.restart(seq, len(state))
 
 
 def ends_at(applied: Applied, tail: Tail) -> bool:
@@ -187,7 +184,7 @@ def start_snapshot(files: Folder, written: int, origin: int) -> tuple[Snapshot, 
         snapshot = read_snapshot(files, name)
         try:
             if not isinstance(snapshot, str):
-                return snapshot, ServerState.restore(snapshot.state)
+                return snapshot, ServerState.restore(snapshot.state, inexact=origin > 0)
             problem = snapshot
         except InvalidSnapshotError as error:
             problem = str(error)
@@ -256,13 +253,17 @@ class FrameSplitter:
 def follow(replica: Replica, source: int, report: Callable[[int], None]) -> None:
     """Apply frames until the input ends, and report the last command in history.
 
-    Frames that are available together share a transaction.
+    Frames that are available together share a transaction. A frame without commands means that the
+    server stops in order.
     """
     splitter = FrameSplitter(replica.at.seq, replica.at.chain_hash)
-    written, reported_at = replica.at.seq, 0.0
+    written, reported_at, is_orderly = replica.at.seq, 0.0, False
     while data := read_checked(replica, source):
         for frame in splitter.split(data):
-            replica.apply(frame)
+            if frame.count:
+                replica.apply(frame)
+            else:
+                is_orderly = True
         if replica.at.seq - written < COMMANDS_MAX and has_input(source, 0):
             continue
         replica.write()
@@ -270,9 +271,11 @@ def follow(replica: Replica, source: int, report: Callable[[int], None]) -> None
         if time.monotonic() - reported_at > REPORT_S or not has_input(source, REPORT_S):
             report(replica.written)
             reported_at = time.monotonic()
-        if replica.snapshot_due:
+        if replica.cadence.is_due:
             replica.snapshot()
     replica.write()
+    if is_orderly and replica.cadence.pays_at_stop:
+        replica.snapshot()
 
 
 def read_checked(replica: Replica, source: int) -> bytes:
@@ -296,7 +299,7 @@ def main(arguments: Sequence[str]) -> int:
 
     Args:
         arguments: folder, last command dropped from the log, last command of the log, chain hash
-            there, commands between snapshots, days of history.
+            there, fewest commands between snapshots, days of history.
 
     Returns:
         0 after the end of the input, 1 after an error.
@@ -308,7 +311,10 @@ def main(arguments: Sequence[str]) -> int:
     threading.Thread(target=beat, daemon=True).start()
     tail = Tail(int(tail_seq), bytes.fromhex(chain_hash))
     path = Path(folder)
-    store = open_store(path, int(days), tail)
+    try:
+        store = open_store(path, int(days), tail)
+    except (OSError, apsw.Error) as error:  # such as a folder that is gone
+        return stopped(error)
     try:
         replica = Replica(
             path, store, origin=int(origin), tail=tail, snapshot_commands=int(snapshot_commands)
@@ -322,11 +328,16 @@ def main(arguments: Sequence[str]) -> int:
         store.close()
         return 1
     except (ClobError, OSError, apsw.Error) as error:
-        _LOG.critical("history stops: %s: %s", type(error).__name__, error)
         store.close()
-        return 1
+        return stopped(error)
     store.close()
     return 0
+
+
+def stopped(error: Exception) -> int:
+    """Log an error that ends the process, and return the exit code."""
+    _LOG.critical("history stops: %s: %s", type(error).__name__, error)
+    return 1
 
 
 def beat() -> None:

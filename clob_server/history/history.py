@@ -9,7 +9,6 @@ import logging
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from functools import partial
 from itertools import islice, takewhile
 from pathlib import Path
 from typing import Any, Final, TypeVar
@@ -17,9 +16,8 @@ from typing import Any, Final, TypeVar
 import apsw
 import msgspec
 
+from clob.wire.orders import MakerFill, OrderBody, TradeSummary
 from clob_server.api.problems import ApiError
-from clob_server.api.schemas import MakerFill, OrderBody, TradeSummary
-from clob_server.api.ticker_schemas import TickerBody
 from clob_server.core.ids import Cursor, Ids, order_hash_in
 from clob_server.core.sequencer import Committed, LogThread, Sequencer, trades_in
 from clob_server.core.serialize import maker_fill, summaries, trade_body
@@ -32,11 +30,15 @@ from clob_server.core.settlement_status import (
     settled_as,
 )
 from clob_server.core.state import ServerState
-from clob_server.history.candles import Candle, CandleRange, UnwrittenTrades, with_trades
+from clob_server.history.candles import (
+    UnwrittenTrades,
+)
 from clob_server.history.follower import catch_up, ends_at, open_store
+from clob_server.history.market_data import MarketData
 from clob_server.history.of_maker import (
     FillRange,
     FillRow,
+    FinishedPage,
     FinishedRange,
     MissedRange,
     read_fills,
@@ -55,14 +57,6 @@ from clob_server.history.store import (
 )
 from clob_server.history.supervisor import Supervisor
 from clob_server.history.thread_writer import ThreadWriter
-from clob_server.history.ticker import (
-    MarketDay,
-    StoredDay,
-    read_day,
-    ticker_body,
-    tokens_of,
-    window_begin,
-)
 from clob_server.log import SqliteLog
 from clob_server.settings import Settings
 from clob_server.telemetry.metrics import Metrics
@@ -144,6 +138,9 @@ class TradeTape:
 class History:
     """Finished orders, past trades and their settlement."""
 
+    market_data: MarketData
+    """Candles and tickers, from :meth:`start` on."""
+
     def __init__(
         self, log: SqliteLog, folder: Path, settings: Settings, ids: Ids, metrics: Metrics
     ) -> None:
@@ -162,7 +159,6 @@ class History:
         self._tapes: dict[str, TradeTape] = {}
         self._start_seq = log.tail.seq
         self._unwritten = UnwrittenTrades(self._start_seq)
-        self._days: dict[str, MarketDay] = {}
         self._writer: ThreadWriter | None = None
         self._store: HistoryStore | None = None
         self._supervisor: Supervisor | None = None
@@ -234,6 +230,7 @@ class History:
         """
         self._engine = engine
         self._state = engine.state
+        self.market_data = MarketData(self, engine.state, self._unwritten)
         self._statuses = SettlementStatuses(self._state.registry.settling)
         if self._store is not None:
             self._writer = ThreadWriter(
@@ -248,7 +245,7 @@ class History:
         elif self._supervisor is not None:
             self._supervisor.connect(engine)
             with suppress(ApiError):
-                applied = await self._read(StoreReader.applied)
+                applied = await self.read(StoreReader.applied)
                 if ends_at(applied, self._log.tail):
                     self._on_written(applied.seq)
         with suppress(ApiError):
@@ -256,12 +253,14 @@ class History:
 
     def on_batch(self, batch: Sequence[Committed]) -> None:
         """Add the trades and statuses of a batch that was written and applied."""
+        trades = trades_in(batch)
         self._unwritten.on_batch(batch)
-        for number, trade, now_ms in trades_in(batch):
+        self.market_data.add_trades(trades)
+        for number, trade, now_ms in trades:
             self._tape(trade.market).add(TradeRow(trade, now_ms, number))
-            if (day := self._days.get(trade.market)) is not None:
-                day.add(trade, now_ms)
-        for held, status, _, _ in self._statuses.on_batch(batch) if self._state.settles else ():
+        for change in self._statuses.on_batch(batch) if self._state.settles else ():
+            held, status, *_ = change
+            self.market_data.on_status(change, batch[-1].seq)
             tape = self._tape(held.market)
             tape.on_change()
             if status is not SUBMITTED:
@@ -329,10 +328,10 @@ class History:
         def find(reader: StoreReader) -> bytes | None:
             return reader.order(order_ref) if hashed is None else reader.order_by_hash(hashed)
 
-        body = await self._read(find) if self._written else None
+        body = await self.read(find) if self._written else None
         if body is None and seq:
             await self.wait_for(seq)
-            body = await self._read(find, seq)
+            body = await self.read(find, seq)
         return None if body is None else _ORDER.decode(body)
 
     async def first_trades(self, order: OrderBody) -> list[TradeSummary]:
@@ -352,7 +351,7 @@ class History:
             if not tape.whole:
                 seq = self._engine.seq
                 await self.wait_for(seq)
-                rows = await self._read(
+                rows = await self.read(
                     lambda reader: reader.first_trades(order.id, order.timestamp)[::-1], seq
                 )
         statuses = await self.statuses(order.market_id, rows)
@@ -385,7 +384,7 @@ class History:
         below = min(bounds) if bounds else self._state.matcher.seq(market) + 1
         seq = self._engine.seq
         await self.wait_for(seq)
-        return rows + await self._read(
+        return rows + await self.read(
             lambda reader: reader.trades(market, below, limit - len(rows), token), seq
         )
 
@@ -411,7 +410,7 @@ class History:
         below = self._state.matcher.seq(market) + 1 if first is None else first
         seq = self._engine.seq
         await self.wait_for(seq)
-        older = await self._read(
+        older = await self.read(
             lambda reader: reader.trades_after(market, after, below, limit, token), seq
         )
         return (older + recent)[:limit]
@@ -448,7 +447,7 @@ class History:
             return [], []
         wanted = MissedRange(maker, market, after, until, limit)
         await self.wait_for(seq)
-        found = await self._read(lambda reader: read_missed(reader.db, wanted), seq)
+        found = await self.read(lambda reader: read_missed(reader.db, wanted), seq)
         if found is None:
             return None
         finished = [(now_ms, _ORDER.decode(body)) for now_ms, body in found.finished]
@@ -478,14 +477,21 @@ class History:
         """
         return await self._read_to_now(lambda reader: read_fills_of(reader.db, order_id, limit))
 
-    async def finished(self, wanted: FinishedRange) -> list[tuple[int, OrderBody]]:
+    async def finished(
+        self, wanted: FinishedRange
+    ) -> tuple[list[tuple[int, OrderBody]], int | None]:
         """Return number and body of finished orders of a maker, newest first.
+
+        Returns:
+            The orders, and the number before which more may follow; None if no more do.
 
         Raises:
             ApiError: RECOVERING, history is too far behind.
         """
-        found = await self._read_to_now(lambda reader: read_finished(reader.db, wanted))
-        return [(number, _ORDER.decode(body)) for number, body in found]
+        (page,) = await self._read_to_now(lambda reader: [read_finished(reader.db, wanted)]) or (
+            FinishedPage([]),
+        )
+        return [(number, _ORDER.decode(body)) for number, body in page.orders], page.end
 
     async def positions(self, maker: str, market: str | None, limit: int) -> list[TokenPosition]:
         """Return positions of a maker by market and token, with all trades until now.
@@ -496,57 +502,6 @@ class History:
         return await self._read_to_now(
             lambda reader: read_positions(reader.db, maker, market, limit)
         )
-
-    async def candles(self, wanted: CandleRange) -> list[Candle]:
-        """Return candles of a token, oldest first, with all trades until now.
-
-        Raises:
-            ApiError: RECOVERING, history is too far behind.
-        """
-        await self.wait_for(self._unwritten.after)
-        after = self._unwritten.after
-        recent = self._unwritten.of_token(wanted.market, wanted.token)
-        if not after:  # nothing is in the file only
-            return with_trades((), recent, wanted)
-        seq, stored = await self._read(lambda reader: reader.candles(wanted), after)
-        return with_trades(stored, [each for each in recent if each.command_seq > seq], wanted)
-
-    async def day(self, market: str) -> MarketDay:
-        """Return the trades of a market in the last 24 hours, exact until the next command.
-
-        Raises:
-            UnknownMarketError: the market does not exist.
-            ApiError: RECOVERING, history is too far behind.
-        """
-        unwritten, market_of = self._unwritten, self._state.matcher.market
-        while (day := self._days.get(market)) is None:
-            tape = await self.tape(market_of(market).id)
-            await self.wait_for(unwritten.after)
-            tokens, seq = tokens_of(market_of(market)), 0
-            stored: dict[str, StoredDay] = {}
-            if unwritten.after:  # else nothing is in the file only
-                since_ms = window_begin(self._state.now_ms)
-                find = partial(read_day, market=market, tokens=tokens, since_ms=since_ms)
-                seq, stored = await self._read(find, unwritten.after)
-            # Else the file has grown since it was read, or the NO token has got its id.
-            if unwritten.after <= seq and tokens == tokens_of(market_of(market)):
-                day = MarketDay(stored, unwritten.of_market(market, seq))
-                for token in tokens:  # candles do not show which trade was the last
-                    for row in islice(tape.newest(token=token), 1):
-                        day.of(token).last_price = row.event.price
-                self._days[market] = day
-        return day
-
-    async def ticker(self, market: str, clock_ms: Callable[[], int]) -> TickerBody:
-        """Return the ticker of a market, with all commands until now.
-
-        Raises:
-            UnknownMarketError: the market does not exist.
-            ApiError: RECOVERING, history is too far behind.
-        """
-        day, state = await self.day(market), self._state
-        now_ms = max(clock_ms(), state.now_ms)
-        return ticker_body(state, state.matcher.market(market), day, now_ms)
 
     async def statuses(self, market: str, rows: Sequence[TradeRow]) -> list[SettlementStatus]:
         """Return the settlement status of each trade of a market.
@@ -564,7 +519,7 @@ class History:
         if missing:
             seq = self._engine.seq
             await self.wait_for(seq)
-            stored = await self._read(lambda reader: reader.statuses(missing), seq)
+            stored = await self.read(lambda reader: reader.statuses(missing), seq)
             for number, key in keys.items():
                 if statuses[number] is None and key in stored:
                     statuses[number] = stored[key]
@@ -609,7 +564,7 @@ class History:
                 kept = self._settings.trades_kept
                 older: list[TradeRow] = []
                 if self._start_seq:  # else there are no older trades, and perhaps no file
-                    older = await self._read(
+                    older = await self.read(
                         lambda reader: reader.trades(market, below, kept + 1), self._start_seq
                     )
                 tape.fill(older[:kept], whole=len(older) <= kept)
@@ -619,7 +574,7 @@ class History:
 
     async def _read_statuses(self, tape: TradeTape, keys: Mapping[int, int]) -> None:
         """Copy final statuses to a tape, so that they stay available after pruning."""
-        stored = await self._read(lambda reader: reader.statuses(list(keys.values())))
+        stored = await self.read(lambda reader: reader.statuses(list(keys.values())))
         for number, key in keys.items():
             if key in stored:
                 tape.set_status(number, stored[key])
@@ -636,9 +591,9 @@ class History:
         if not seq:  # the file may not exist
             return []
         await self.wait_for(seq)
-        return await self._read(query, seq)
+        return await self.read(query, seq)
 
-    async def _read(self, query: Callable[[StoreReader], _T], seq: int = 0) -> _T:
+    async def read(self, query: Callable[[StoreReader], _T], seq: int = 0) -> _T:
         """Run a query in the reader thread.
 
         Args:

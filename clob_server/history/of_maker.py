@@ -4,7 +4,7 @@ A fill is a trade from the view of one of its makers. Its place stays the same w
 rebuilt.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
 import apsw
@@ -26,15 +26,17 @@ _OF_PARTY: Final = (
     "ORDER BY number {4} LIMIT ?"
 )
 _FINISHED: Final = (
-    "SELECT rowid, body FROM orders INDEXED BY orders_{} WHERE maker=? AND status=? AND rowid<?{} "
-    "ORDER BY rowid DESC LIMIT ?"
+    "SELECT rowid, CASE WHEN {} THEN body END FROM orders INDEXED BY orders_{} "
+    "WHERE maker=? AND status=? AND rowid<?{} ORDER BY rowid DESC LIMIT ?"
 )
 _NEWEST_FINISHED: Final = (
     "SELECT rowid, command_seq, finished_ms, market, body FROM orders INDEXED BY orders_maker "
     "WHERE maker=? AND status=? ORDER BY rowid DESC"
 )
-_INDEXES: Final = (("client_id", "client"), ("market", "market"))
+_INDEXES: Final = {"client_id": "client", "market": "market"}
 """The index of finished orders for the first of these filters."""
+EXAMINED_MAX: Final = 2_000
+"""Finished orders of each status that one query reads at most; a later query goes on after them."""
 
 
 class FillRow(NamedTuple):
@@ -88,6 +90,16 @@ class FinishedRange(NamedTuple):
     limit: int
     filters: tuple[tuple[str, object], ...]
     """Columns with the values that they must have: market, token, side, client_id."""
+
+
+class FinishedPage(NamedTuple):
+    """Finished orders, newest first."""
+
+    orders: list[tuple[int, bytes]]
+    """Number in history and JSON of each."""
+    end: int | None = None
+    """Number before which more may follow; None if no more do. The page may have fewer orders than
+    its limit, or none, where the filters select few."""
 
 
 class MissedRange(NamedTuple):
@@ -175,20 +187,39 @@ def read_fills_of(db: apsw.Connection, order_id: str, limit: int) -> list[FillRo
     return [unique[place] for place in sorted(unique)[:limit]]
 
 
-def read_finished(db: apsw.Connection, wanted: FinishedRange) -> list[tuple[int, bytes]]:
-    """Return number and JSON of finished orders of a maker, newest first."""
-    conditions = "".join(f" AND {column}=?" for column, _ in wanted.filters)
+def read_finished(db: apsw.Connection, wanted: FinishedRange) -> FinishedPage:
+    """Return finished orders of a maker, newest first, from ``EXAMINED_MAX`` per status."""
     columns = dict(wanted.filters)
-    index = next((name for key, name in _INDEXES if key in columns), "maker")
-    query = _FINISHED.format(index, conditions)
-    values = tuple(value for _, value in wanted.filters)
+    indexed = next((column for column in _INDEXES if column in columns), None)
+    within = () if indexed is None else (columns.pop(indexed),)
+    query = _FINISHED.format(
+        " AND ".join(f"{column}=?" for column in columns) or "1",
+        "maker" if indexed is None else _INDEXES[indexed],
+        "" if indexed is None else f" AND {indexed}=?",
+    )
     found: list[tuple[int, bytes]] = []
+    end = 0
     for status in wanted.statuses:
-        arguments = (wanted.maker, status, wanted.before, *values, wanted.limit)
-        rows: list[Any] = db.execute(query, arguments).fetchall()
-        found.extend(rows)
-    found.sort(reverse=True)
-    return found[: wanted.limit]
+        names = (*columns.values(), wanted.maker, status, wanted.before, *within, EXAMINED_MAX)
+        selected, examined = examine(db.execute(query, names), wanted.limit)
+        found += selected
+        end = max(end, examined)
+    found = sorted((each for each in found if each[0] >= end), reverse=True)
+    if len(found) > wanted.limit:
+        found = found[: wanted.limit]
+        end = found[-1][0]
+    return FinishedPage(found, end or None)
+
+
+def examine(rows: Iterable[Any], limit: int) -> tuple[list[tuple[int, bytes]], int]:
+    """Return up to ``limit`` rows with a body, and the number of the last row; 0 at the end."""
+    selected: list[tuple[int, bytes]] = []
+    for count, (number, body) in enumerate(rows, 1):
+        if body is not None:
+            selected.append((number, body))
+        if count == EXAMINED_MAX or len(selected) == limit:
+            return selected, number
+    return selected, 0
 
 
 def fill_from_row(row: Row, side: Side) -> FillRow:

@@ -34,10 +34,17 @@ CREATE INDEX position_steps_settled ON position_steps(settled_as);
 """
 """The table of positions, and the trades in markets that settle from the oldest one on whose result
 may change."""
+INDEX: Final = "CREATE INDEX IF NOT EXISTS positions_market ON positions(market, maker, token)"
+"""Finds the positions in a market; files of earlier versions lack it."""
 _COLUMNS: Final = "market, token, size, cost, realised, fees, token_fees"
 _OF_MAKER: Final = f"SELECT {_COLUMNS} FROM positions WHERE maker=?{{}} LIMIT ?"
 _ONE: Final = f"SELECT {_COLUMNS} FROM positions WHERE maker=? AND market=? AND token=?"
-_WRITE: Final = f"INSERT OR REPLACE INTO positions VALUES({','.join('?' * 8)})"
+_WRITE: Final = (
+    f"INSERT INTO positions VALUES({','.join('?' * 8)}) ON CONFLICT(maker, market, token) "
+    "DO UPDATE SET size=excluded.size, cost=excluded.cost, realised=excluded.realised, "
+    "fees=excluded.fees, token_fees=excluded.token_fees"
+)
+"""Changes a row in place: to replace it would write its entry in the index as well."""
 _STEP: Final = f"INSERT OR REPLACE INTO position_steps VALUES({','.join('?' * 11)})"
 _OTHER: Final = (
     "SELECT maker, market, token, min(number) FROM position_steps "

@@ -7,6 +7,7 @@ from typing import Final, TypeAlias
 import msgspec
 
 from clob import (
+    Batch,
     CancelAll,
     CancelSome,
     Event,
@@ -42,7 +43,7 @@ SETTLEMENTS: Final = frozenset({EndTrades, ReviseTrades})
 BULK_COMMANDS: Final = frozenset(
     {CancelAll, CancelSome, Expire, Reopen, SetBalance, SetMode, SetNonce, SettleFailed}
 )
-"""Commands that may finish any number of orders."""
+"""Commands that may finish any number of orders, alone or in a :class:`~clob.Batch`."""
 
 ROWS_MAX: Final = 100
 """Finished orders that are encoded in a step; each takes about 8 us."""
@@ -86,7 +87,8 @@ class HistoryRows:
         O(resting orders).
         """
         matcher, signature = self._state.matcher, self._state.signature
-        if type(command) not in BULK_COMMANDS or len(matcher) <= matcher.limits.finished_max:
+        finished_max = matcher.limits.finished_max
+        if len(matcher) <= finished_max or not is_bulk(command, finished_max):
             return {}
         return {
             record.order.id: (record, signature(record.order.id))
@@ -182,6 +184,14 @@ class HistoryRows:
             )
             return cancelled, signature
         return record, self._state.signature(order_id)
+
+
+def is_bulk(command: AnyCommand, finished_max: int) -> bool:
+    """Return whether a command may finish more than ``finished_max`` resting orders."""
+    if type(command) is not Batch:
+        return type(command) in BULK_COMMANDS
+    commands = command.commands
+    return len(commands) > finished_max or any(type(each) in BULK_COMMANDS for each in commands)
 
 
 def finished_orders(

@@ -191,6 +191,7 @@ class HistoryStore:
                 )
             if not version:
                 self._db.execute(_SCHEMA)
+            self._db.execute(positions.INDEX)
             if self._days:
                 self._db.execute(_TIMES)
             self.applied: Applied = applied_in(self._db)
@@ -295,10 +296,10 @@ class StoreReader:
             *(market, after, before, *tokens, limit),
         )
 
-    def candles(self, wanted: CandleRange) -> tuple[int, list[Candle]]:
-        """Return the position in the log, and the candles of a range up to there."""
-        with self.db:  # both in one read
-            seq, found = self.applied().seq, candles.read_candles(self.db, wanted)
+    def candles(self, wanted: Sequence[CandleRange]) -> tuple[int, list[list[Candle]]]:
+        """Return the position in the log, and the candles of ranges up to there."""
+        with self.db:  # all in one read
+            seq, found = self.applied().seq, [candles.read_candles(self.db, w) for w in wanted]
         return seq, found
 
     def first_trades(self, order_id: str, now_ms: int) -> list[TradeRow]:

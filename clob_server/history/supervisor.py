@@ -20,6 +20,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
+from clob.journal import encode_frame
 from clob_server.core.sequencer import Sequencer
 from clob_server.history.store import move_aside
 from clob_server.log import LogError, SqliteLog
@@ -99,13 +100,23 @@ class Pipe:
         return bool(frames)
 
     def finish(self, wait_s: float) -> None:
-        """Send all frames within a time, and close the pipe."""
+        """Send all frames within a time, then one without commands, and close the pipe."""
         deadline = time.monotonic() + wait_s
         poll = select.poll()
         poll.register(self.target, select.POLLOUT)
-        try:
-            while not self.send() and (left_s := deadline - time.monotonic()) > 0:
+
+        def is_sent() -> bool:
+            while not self.send():
+                if (left_s := deadline - time.monotonic()) <= 0:
+                    return False
                 poll.poll(left_s * 1000)
+            return True
+
+        try:
+            if is_sent():
+                tail = self._log.tail
+                self._unsent = memoryview(encode_frame([], tail.seq + 1, tail.chain_hash))
+                is_sent()
         finally:
             self.close()
 

@@ -9,15 +9,15 @@ import asyncio
 import logging
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Final
 
-from clob_server.core.recovery import take_snapshot
+from clob_server.core.recovery import SnapshotCadence, take_snapshot
 from clob_server.core.sequencer import Committed, LogThread, Sequencer, Steps, begin
 from clob_server.history.rows import HistoryRows
 from clob_server.history.store import Applied, HistoryStore, Rows
-from clob_server.log import Folder, SqliteLog
-from clob_server.log.files import newest_seq
+from clob_server.log import Folder, LogError, SqliteLog
 
 WRITE_AFTER_S: Final = 0.05
 """Seconds that rows wait for more, unless a query needs them."""
@@ -32,7 +32,7 @@ class ThreadWriter:
 
     Args:
         store: the history file, which must reach to the end of the log.
-        snapshot_commands: commands between snapshots; 0 for no snapshots.
+        snapshot_commands: fewest commands between snapshots; 0 for no snapshots.
         on_written: called in the thread with the last command in the file, after each write.
     """
 
@@ -48,9 +48,10 @@ class ThreadWriter:
         self._store = store
         self._log = log
         self._engine = engine
-        self._snapshot_commands = snapshot_commands
         self._on_written = on_written
-        self._snapshot_seq = newest_seq(Folder(store.folder))
+        self._cadence = SnapshotCadence(Folder(store.folder), snapshot_commands)
+        self._counted = 0
+        self._count(store.applied.seq)
         self._rows = HistoryRows(engine.state)
         self._applied = store.applied
         self._now_ms = 0
@@ -78,10 +79,20 @@ class ThreadWriter:
         self._oldest_unsettled = self._rows.oldest_unsettled
         if self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(WRITE_AFTER_S, self.flush)
-        if 0 < self._snapshot_commands <= applied.seq - self._snapshot_seq:
+        self._count(applied.seq)
+        if self._cadence.is_due:
             self.flush()
-            take_snapshot(self._log, self._engine.state, applied.event_hash)
-            self._snapshot_seq = applied.seq
+            self._snapshot()
+
+    def _count(self, seq: int) -> None:
+        """Count the frames that the log has read or written since the last call."""
+        before, self._counted = self._counted, self._log.num_bytes
+        self._cadence.add(seq, self._counted - before)
+
+    def _snapshot(self) -> None:
+        """Take a snapshot of the state after the last command of the log."""
+        taken = take_snapshot(self._log, self._engine.state, self._engine.event_hash)
+        self._cadence.restart(taken.seq, len(taken.state))
 
     def flush(self) -> None:
         """Pass the waiting rows to the thread now, unless some of a frame are still missing."""
@@ -108,6 +119,9 @@ class ThreadWriter:
             self._slots.release()
 
     def close(self) -> None:
-        """Write the queued rows, and close the file."""
+        """Write the queued rows, take a snapshot if it pays, and close the file."""
         self._thread.close()
+        if self._cadence.pays_at_stop and self._engine.seq == self._log.tail.seq:
+            with suppress(LogError, OSError):  # the next start repeats the commands
+                self._snapshot()
         self._store.close()

@@ -1,4 +1,4 @@
-"""Tickers: best prices, last prices and the trades of the last 24 hours of a market.
+"""Tickers: best prices, last prices, the trades of the last 24 hours and open interest of a market.
 
 The trades are counted by minute, like candles of one minute: 1,440 minutes up to the current one
 count. They are read from history at the first request for a market, and kept from then on, so that
@@ -6,13 +6,14 @@ a ticker is exact at the sequence number of its book.
 """
 
 from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 from typing import Final, NamedTuple
 
 import msgspec
 
 from clob import Market, Trade
 from clob.depth import Level
-from clob_server.api.ticker_schemas import BestPrice, TickerBody, TokenTicker
+from clob.wire.markets import BestPrice, TickerBody, TokenTicker
 from clob_server.core.state import ServerState
 from clob_server.history.candles import (
     INTERVALS_MS,
@@ -24,6 +25,7 @@ from clob_server.history.candles import (
     candle_of,
     read_candles,
 )
+from clob_server.history.open_interest import OpenInterest, read_nets
 from clob_server.history.store import StoreReader
 
 DAY_MS: Final = INTERVALS_MS["1d"]
@@ -41,7 +43,7 @@ class StoredDay(NamedTuple):
     """What the file has of a token."""
 
     last_price: int | None
-    """Close of the newest candle, in cents; None without trades."""
+    """Price of the last trade, in cents; None without trades."""
     minutes: list[Candle]
     """Candles of one minute, oldest first."""
 
@@ -82,22 +84,63 @@ class TokenDay:
         add(self._total, self._begin_ms, candle)
 
 
+class StoredMarket(NamedTuple):
+    """What the file has of a market."""
+
+    tokens: Mapping[str, StoredDay]
+    """The tokens of the market."""
+    nets: Mapping[str, int]
+    """YES tokens less NO tokens of each maker, in wei."""
+
+
+NOTHING: Final = StoredMarket({}, {})
+"""What the file has of a market without trades."""
+
+
 class MarketDay:
-    """The tokens of a market with their trades of the last 24 hours.
+    """The tokens of a market with their trades of the last 24 hours, and its open interest.
 
     Args:
-        stored: what the file has of each token.
+        market: the market.
+        stored: what the file has of it.
         later: the trades that are not in the file.
+        unsettled: size of each trade whose result may change, by the number under which it settles.
     """
 
-    def __init__(self, stored: Mapping[str, StoredDay], later: Iterable[TimedTrade]) -> None:
-        self._tokens: dict[str, TokenDay] = {key: TokenDay(each) for key, each in stored.items()}
+    def __init__(
+        self,
+        market: Market,
+        stored: StoredMarket = NOTHING,
+        later: Iterable[TimedTrade] = (),
+        unsettled: Mapping[int, int] = MappingProxyType({}),
+    ) -> None:
+        self._tokens: dict[str, TokenDay] = {
+            token: TokenDay(each) for token, each in stored.tokens.items()
+        }
+        self.interest: Final = OpenInterest(tokens_of(market), stored.nets, unsettled)
+        """The open interest."""
         for _, trade, now_ms in later:
             self.add(trade, now_ms)
 
-    def add(self, trade: Trade, now_ms: int) -> None:
-        """Add a trade at a time that is not before that of an earlier one."""
+    def is_of(self, market: Market) -> bool:
+        """Return whether it is of a market, and not of a removed one of the same name."""
+        known, tokens = self.interest.tokens, tokens_of(market)
+        if tokens[: len(known)] != known:
+            return False
+        self.interest.tokens = tokens  # its NO token may have got its id
+        return True
+
+    def add(self, trade: Trade, now_ms: int, settled_as: int = 0) -> None:
+        """Add a trade at a time that is not before that of an earlier one.
+
+        Args:
+            trade: the trade.
+            now_ms: its time, Unix milliseconds.
+            settled_as: the number under which it settles; 0 if it does not, or is known to be
+                unsettled.
+        """
         self.of(trade.token).add(trade, now_ms)
+        self.interest.add_trade(trade, settled_as)
 
     def of(self, token: str) -> TokenDay:
         """Return a token of the market, which may have got its id just now."""
@@ -109,21 +152,28 @@ def tokens_of(market: Market) -> list[str]:
     return [token for token in (market.yes, market.no) if token]
 
 
-def read_day(
-    reader: StoreReader, market: str, tokens: Iterable[str], since_ms: int
-) -> tuple[int, dict[str, StoredDay]]:
-    """Return the position in the log, and what the file has of each token up to there."""
+def read_days(
+    reader: StoreReader, markets: Iterable[Market], since_ms: int
+) -> tuple[int, list[StoredMarket]]:
+    """Return the position in the log, and what the file has of each market up to there."""
     with reader.db:  # all in one read
-        seq = reader.applied().seq
-        found = {token: read_token_day(reader, market, token, since_ms) for token in tokens}
+        seq, found = reader.applied().seq, [read_market(reader, each, since_ms) for each in markets]
     return seq, found
+
+
+def read_market(reader: StoreReader, market: Market, since_ms: int) -> StoredMarket:
+    """Return what the file has of a market."""
+    tokens = tokens_of(market)
+    days = {token: read_token_day(reader, market.id, token, since_ms) for token in tokens}
+    return StoredMarket(days, read_nets(reader.db, market.id, tokens))
 
 
 def read_token_day(reader: StoreReader, market: str, token: str, since_ms: int) -> StoredDay:
     """Return what the file has of a token."""
     minutes = CandleRange(market, token, MINUTE_MS, since_ms, _LAST, _LAST)
     last_day = CandleRange(market, token, DAY_MS, 0, _LAST, 1, newest=True)
-    prices = [each.close for each in read_candles(reader.db, last_day)]
+    prices = [each.event.price for each in reader.trades(market, _LAST, 1, token)]
+    prices += [each.close for each in read_candles(reader.db, last_day)]  # the trade was deleted
     return StoredDay(prices[0] if prices else None, read_candles(reader.db, minutes))
 
 
@@ -140,6 +190,7 @@ def ticker_body(state: ServerState, market: Market, day: MarketDay, now_ms: int)
         market_id=market.id,
         yes=token_ticker(state, market, market.yes, day, now_ms),
         no=token_ticker(state, market, market.no, day, now_ms) if market.no else None,
+        open_interest=str(day.interest.amount),
         seq=state.matcher.seq(market.id),
         timestamp=now_ms,
     )

@@ -12,9 +12,9 @@ from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import Any, Final
 
-from starlette.applications import Starlette
 from starlette.routing import BaseRoute, WebSocketRoute
 from starlette.routing import Route as StarletteRoute
+from starlette.routing import Router as StarletteRouter
 
 from clob import ClobError
 from clob.signing.fields import received
@@ -60,13 +60,21 @@ class Router:
             StarletteRoute(path, _Methods(server, endpoints)) for path, endpoints in by_path.items()
         ]
         others += [WebSocketRoute(path, app) for path, app in server.sockets.items()]
-        others.append(StarletteRoute("/{path:path}", _Methods(server, {})))
-        self._others = Starlette(routes=others)
+        self._unknown = _Methods(server, {})
+        self._reject_socket = server.feed.reject_path
+        self._others = StarletteRouter(others, redirect_slashes=False, default=self._reject_path)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle a request or a WebSocket through ASGI."""
         endpoint = self._find(scope) if scope["type"] == "http" else None
-        await (endpoint or self._others)(scope, receive, send)
+        # The expressions of Starlette ignore a line break at the end of a path.
+        others = self._reject_path if scope["path"].endswith("\n") else self._others
+        await (endpoint or others)(scope, receive, send)
+
+    async def _reject_path(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Reject a request or a WebSocket at a path that no route has."""
+        is_http = scope["type"] == "http"
+        await (self._unknown if is_http else self._reject_socket)(scope, receive, send)
 
     def at_once(self, scope: Scope, body: bytes, send_reply: SendReply) -> bool:
         """Handle a request that has arrived whole, without a task of its own.
@@ -333,11 +341,12 @@ def too_large(limit: int) -> ApiError:
 
 
 def log_access(call: Request, status: int, taken_s: float) -> None:
-    """Log a request: of its content only method and path."""
+    """Log a request: the client's address, and of the content only method and path."""
     _LOG.info(
         "request",
         extra={
             "request_id": call.request_id,
+            "client": call.address,
             "method": call.scope["method"],
             "path": call.scope["path"][:200],
             "status": status,

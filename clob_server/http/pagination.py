@@ -5,7 +5,7 @@ over orders.
 """
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import islice
 from typing import Final
 from urllib.parse import urlencode
@@ -60,22 +60,23 @@ class RestingPlace(msgspec.Struct, frozen=True, gc=False):
 class RestingIds:
     """The ids of the resting orders, by market and by maker, in order of acceptance.
 
+    The orders of a maker are read at the first request for them, and all orders at the first
+    request without a maker; from then on the index follows the commits.
+
     Args:
         matcher: the matcher that holds the orders.
-        records: the resting orders in order of acceptance; None reads them from the matcher.
     """
 
-    def __init__(self, matcher: Matcher, records: Iterable[OrderRecord] | None = None) -> None:
+    def __init__(self, matcher: Matcher) -> None:
         self._matcher: Final = matcher
+        self._is_complete = False
         self._all: Final[dict[str, RestingPlace]] = {}
         self._of_market: Final[dict[str, OrderIds]] = {}
         self._of_maker: Final[dict[str, OrderIds]] = {}
-        for record in matcher.open_orders() if records is None else records:
-            self._add(str(record.order.id), record.market, record.order.maker)
 
     def __len__(self) -> int:
         """Return the number of resting orders."""
-        return len(self._all)
+        return len(self._matcher)
 
     def on_batch(self, batch: Sequence[Committed]) -> None:
         """Apply a committed batch."""
@@ -109,6 +110,7 @@ class RestingIds:
 
     def _ids(self, maker: str | None, market: str | None) -> list[str]:
         """Return the ids that match."""
+        self._read(maker)
         if maker is None:
             return list(self._all if market is None else self._of_market.get(market, ()))
         ids = self._of_maker.get(maker, {})
@@ -116,6 +118,17 @@ class RestingIds:
             return list(ids)
         where = self._all
         return [order_id for order_id in ids if where[order_id].market == market]
+
+    def _read(self, maker: str | None) -> None:
+        """Read the orders of a maker, or of all makers, unless the index has them."""
+        if self._is_complete or maker in self._of_maker:
+            return
+        if maker is None:
+            self._is_complete = True
+            for index in (self._all, self._of_market, self._of_maker):
+                index.clear()
+        for record in self._matcher.open_orders(maker):
+            self._add(str(record.order.id), record.market, record.order.maker)
 
     def _number(self, order_id: str) -> int:
         return self._matcher.order(order_id).number
@@ -138,8 +151,9 @@ class RestingIds:
                         maker = command.order.maker
                     else:
                         makers = makers_of(command) if makers is None else makers
-                        maker = makers[event.order_id]
-                    self._add(order_id, event.market, maker)
+                        maker = makers.get(event.order_id, "")
+                    if maker in self._of_maker or (maker and self._is_complete):
+                        self._add(order_id, event.market, maker)
         for order_id in moved:  # replaced, and filled at once
             self._drop(order_id)
 
@@ -149,7 +163,9 @@ class RestingIds:
         self._of_maker.setdefault(maker, {})[order_id] = None
 
     def _drop(self, order_id: str) -> None:
-        where = self._all.pop(order_id)
+        where = self._all.pop(order_id, None)
+        if where is None:
+            return
         for ids, key in ((self._of_market, where.market), (self._of_maker, where.maker)):
             of_key = ids[key]
             del of_key[order_id]

@@ -15,7 +15,7 @@ from clob_server.core.lifecycle import Lifecycle
 from clob_server.core.sequencer import QueuedCommand, Sequencer
 from clob_server.core.state import ServerState
 from clob_server.core.switches import CancelSwitches
-from clob_server.feed import Feed
+from clob_server.feed import FeedServer
 from clob_server.history.history import History
 from clob_server.http.book_cache import BookCache
 from clob_server.http.pagination import RestingIds
@@ -66,7 +66,7 @@ class Server:
     switches: CancelSwitches
     guard: Guard
     history: History
-    feed: Feed
+    feed: FeedServer
     sockets: Mapping[str, WebSocketApp]
     """The WebSockets by path, all of which the feed serves."""
     books: BookCache

@@ -5,7 +5,7 @@ A log is a sequence of frames of numbered commands, with snapshots of the state.
 
 from abc import ABC, abstractmethod
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import msgspec
 
@@ -67,6 +67,10 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     """The encoded state."""
 
 
+Damage = Callable[[], str | None]
+"""Waits for the check of the bytes of a snapshot; returns None or a description of the damage."""
+
+
 class Log(ABC):
     """A log of commands. Frames are durable when :meth:`append` returns.
 
@@ -79,6 +83,10 @@ class Log(ABC):
         """End of the dropped frames, where the log begins."""
         self.tail: Tail = Tail()
         """End of the log."""
+        self.unchecked_seq: int = 0
+        """Last command of the frames that were not checked at open; ``clob-server verify`` does."""
+        self.num_bytes: int = 0
+        """Size of the frames that were checked at open or appended since, roughly."""
 
     def append(
         self,
@@ -116,6 +124,7 @@ class Log(ABC):
         tail = Tail(after + len(commands), frame_hash(frame))
         self._store(frame, after + 1, tail)
         self.tail = tail
+        self.num_bytes += len(frame)
         return tail.seq
 
     def tidy(self) -> None:  # noqa: B027 - nothing to do by default
@@ -156,9 +165,17 @@ class Log(ABC):
             return found
         return None
 
-    @abstractmethod
     def snapshots(self) -> Iterator[tuple[str, Snapshot | str]]:
         """Yield the names of the snapshots, newest first, each with its content or its damage."""
+        for name, found, damage in self.unchecked_snapshots():
+            yield name, damage() or found
+
+    @abstractmethod
+    def unchecked_snapshots(self) -> Iterator[tuple[str, Snapshot | str, Damage]]:
+        """Yield the same before the bytes are checked, with a function that returns their damage.
+
+        The check runs in another thread, so that the state can be restored meanwhile.
+        """
 
     def set_aside(self, name: str) -> None:  # noqa: B027 - nothing to do by default
         """Rename a snapshot that cannot be used, so that it does not count as a kept one."""
@@ -230,10 +247,10 @@ class MemoryLog(Log):
         self._ends: list[int] = []
         self._snapshot: Snapshot | None = None
 
-    def snapshots(self) -> Iterator[tuple[str, Snapshot | str]]:
+    def unchecked_snapshots(self) -> Iterator[tuple[str, Snapshot | str, Damage]]:
         """Yield the newest snapshot, the only one kept."""
         if self._snapshot is not None:
-            yield "the snapshot", self._snapshot
+            yield "the snapshot", self._snapshot, lambda: None
 
     def _store(self, frame: bytes, first: int, tail: Tail) -> None:
         self._frames.append(frame)

@@ -1,7 +1,7 @@
 """The log in a folder: an SQLite row per frame, the tip file, and snapshot files.
 
-One connection with an exclusive lock, in write-ahead mode, with a sync at each commit. Four rules,
-each shown to be necessary by a test:
+One connection with an exclusive lock, in write-ahead mode, with a sync at each commit. Opening
+checks the frames from the newest snapshot on. Four rules, each shown to be necessary by a test:
 
 1. Opening moves the write-ahead log into the database and syncs it before the frames are used:
    frames of a killed process may be readable from the page cache without being durable.
@@ -22,6 +22,7 @@ from clob.errors import FrameError
 from clob.journal import Frame, frame_hash, read_frames
 from clob_server.log import files
 from clob_server.log.base import (
+    Damage,
     Log,
     LogDamagedError,
     LogError,
@@ -36,6 +37,9 @@ from clob_server.log.files import NEW_SUFFIX, Folder, make_file, make_folder, sy
 
 DATABASE: Final = "log.db"
 """File name of the database."""
+
+INT_MAX: Final = 2**63 - 1
+"""Largest integer of SQLite."""
 
 CHECKPOINT_PAGES: Final = 250
 """Pages in the write-ahead log above which :meth:`SqliteLog.tidy` runs a checkpoint."""
@@ -61,6 +65,7 @@ INSERT INTO origin VALUES(0, zeroblob(32));
 PRAGMA user_version={_VERSION};
 """
 _PAGE: Final = "SELECT first, frame FROM frames WHERE first>? ORDER BY first LIMIT 256"
+_LAST: Final = "SELECT first, frame FROM frames WHERE first<=? ORDER BY first DESC LIMIT 1"
 _INSERT: Final = "INSERT INTO frames VALUES(?, ?)"
 
 
@@ -78,7 +83,8 @@ class SqliteLog(Log):
         LogLockedError: another process has the log open.
         LogNewerError, LogOlderError: another version of this package wrote the log, in another
             format.
-        LogDamagedError: a frame is damaged, or the end of the log is missing.
+        LogDamagedError: a frame after the newest snapshot is damaged, or the end of the log is
+            missing.
         LogError: the folder or the database cannot be opened.
     """
 
@@ -160,18 +166,22 @@ class SqliteLog(Log):
         self._identities = self._stored()
 
     def _find_tail(self, accept_tail: bool) -> None:
-        """Read all frames, and compare their end with the tip and the snapshots."""
+        """Check the frames after the newest snapshot; compare the end with tip and snapshots."""
         origin = self._row("SELECT seq, chain_hash FROM origin") or ()
         if tuple(map(type, origin)) != (int, bytes):
             raise self._damaged(f"{DATABASE} has no valid origin")
         self.origin: Tail = Tail(*origin)
-        self.tail: Tail = self.origin
+        self.tail: Tail = self._newest_junction()
+        self.unchecked_seq: int = self.tail.seq
         data = self._files.read(files.TIP)
         tip = None if data is None else files.decode_tip(data)
-        found = tip is not None and (tip == self.tail or tip.seq < self.tail.seq)
-        for frame in self._walk(self.origin):
+        found = tip is not None and tip.seq <= self.tail.seq and self._has_end(tip)
+        num_bytes = 0
+        for frame in self._walk(self.tail):
             self.tail = Tail(frame.first_seq + frame.count - 1, frame.chain_hash)
+            num_bytes += sum(map(len, frame.raw))
             found = found or self.tail == tip
+        self.num_bytes: int = num_bytes
         if not accept_tail:
             self._check_tip(tip, found)
         for name in files.snapshot_names(self._files):
@@ -181,6 +191,30 @@ class SqliteLog(Log):
                         f"it ends with command {self.tail.seq}, but there is {name}; {_CURE}"
                     )
                 self._files.remove(name)
+
+    def _newest_junction(self) -> Tail:
+        """Return the end of the frame of the newest snapshot that fits; the origin without one.
+
+        A snapshot fits if it names the number and the chain hash of a frame with undamaged bytes.
+        Its state is checked by the recovery, which goes back to an older one if need be; reading
+        from there checks the frames between.
+        """
+        for name in reversed(files.snapshot_names(self._files)):
+            end = files.read_end(self._files, name)
+            if end is not None and end.seq > self.origin.seq and self._has_end(end):
+                return end
+        return self.origin
+
+    def _has_end(self, end: Tail) -> bool:
+        """Return whether an undamaged frame, or the dropped part of the log, ends there."""
+        if end.seq <= self.origin.seq:
+            return end == self.origin or end.seq < self.origin.seq
+        try:
+            first, frame = self._last(end.seq)
+            (found,) = read_frames(frame, self._before_row(first).chain_hash, first)
+        except (LogDamagedError, FrameError, ValueError):  # ValueError: it is several frames
+            return False
+        return Tail(first + found.count - 1, found.chain_hash) == end
 
     def _check_tip(self, tip: Tail | None, found: bool) -> None:
         """Raise if the log ends before the tip."""
@@ -395,9 +429,20 @@ class SqliteLog(Log):
     def _before(self, seq: int) -> Tail:
         if seq > self.tail.seq:
             return self.tail
-        (first,) = self._row("SELECT max(first) FROM frames WHERE first<=?", seq)
-        row = self._row("SELECT frame FROM frames WHERE first<? ORDER BY first DESC LIMIT 1", first)
-        return Tail(first - 1, frame_hash(row[0])) if row else self.origin
+        return self._before_row(self._last(seq)[0]) if seq > self.origin.seq else self.origin
+
+    def _before_row(self, first: int) -> Tail:
+        """Return the end of the frame before the one with a key."""
+        if first == self.origin.seq + 1:
+            return self.origin
+        return Tail(first - 1, frame_hash(self._last(first - 1)[1]))
+
+    def _last(self, seq: int) -> tuple[int, bytes]:
+        """Return key and bytes of the last frame that begins with or before a command."""
+        first, frame = self._row(_LAST, min(seq, INT_MAX)) or (0, b"")
+        if type(first) is not int or type(frame) is not bytes or not frame:
+            raise self._damaged(f"{DATABASE} has no frame with command {seq}")
+        return first, frame
 
     def _row(self, query: str, *arguments: Any) -> Any:
         """Run a statement to its end; return the first row."""
@@ -409,14 +454,14 @@ class SqliteLog(Log):
     def _keep(self, snapshot: Snapshot) -> None:
         files.keep_snapshot(self._files, snapshot)
 
-    def snapshots(self) -> Iterator[tuple[str, Snapshot | str]]:
-        """Yield the names of the snapshots, newest first, each with its content or its damage."""
+    def unchecked_snapshots(self) -> Iterator[tuple[str, Snapshot | str, Damage]]:
+        """Yield names, contents and checks of the snapshots, newest first."""
         self._check_readable()
         for name in reversed(files.snapshot_names(self._files)):
-            found = files.read_snapshot(self._files, name)
+            found, damage = files.read_unchecked(self._files, name)
             if not isinstance(found, str) and not self._has(found):
-                found = "no frame of this log ends there"
-            yield name, found
+                found = damage() or "no frame of this log ends there"
+            yield name, found, damage
 
     def set_aside(self, name: str) -> None:
         """Rename a snapshot that cannot be used, so that it does not count as a kept one."""

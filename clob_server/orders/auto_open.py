@@ -101,17 +101,12 @@ class AutoOpening:
 
     def _check_count(self, name: str, opener: bytes, opening: dict[str, Opening]) -> None:
         """Reject a market beyond the limits; resolved ones do not count."""
-        markets = self._state.markets
-        payers = [
-            opened.payer
-            for market, opened in self._state.registry.opened.items()
-            if market in markets and markets[market].mode is not Mode.RESOLVED
-        ]
-        payers += [each.opener for each in opening.values() if each.market.id not in markets]
+        state = self._state
+        payers = [each.opener for each in opening.values() if each.market.id not in state.markets]
         rule = None
-        if len(payers) >= self._markets_max:
+        if len(state.openers) + len(payers) >= self._markets_max:
             rule = f"orders have opened {self._markets_max} markets, the most allowed"
-        elif payers.count(opener) >= self._per_client_max:
+        elif state.num_opened[opener] + payers.count(opener) >= self._per_client_max:
             rule = f"this client has opened {self._per_client_max} markets, the most allowed"
         if rule is not None:
             raise ApiError("TOO_MANY_MARKETS", f"market {received(name)} cannot be opened: {rule}")

@@ -14,19 +14,30 @@ from clob.errors import InsufficientBalanceError, OrderAlreadyUsedError, OrderNo
 from clob.signing import SignedOrder, verify_batch
 from clob.signing.fields import received
 from clob.status import OrderRecord, OrderStatus
+from clob.wire.orders import CreatedBody, OrderBody, ReplacedBody, TradeSummary
 from clob_server.api.faults import check_names, missing, read_wallet, wrong
 from clob_server.api.problems import ApiError
 from clob_server.api.request import ApiRequest
-from clob_server.api.schemas import CreatedBody, OrderBody, ReplacedBody, TradeSummary
 from clob_server.core.sequencer import Committed, NewOrders, NoOrderLeftError, Sequencer
 from clob_server.core.serialize import own_trades, summaries
-from clob_server.orders.cancel import CANCEL, CancelRequest, OrderCancels, not_open, read_cancel
+from clob_server.orders.cancel import (
+    CANCEL,
+    IF_REMAINING,
+    CancelRequest,
+    OrderCancels,
+    not_open,
+    read_cancel,
+    read_expected,
+)
 from clob_server.orders.place import OrderPlacement, ParsedOrder, first_reply, status_after
 
 BATCH: Final = frozenset(("orders",))
 """The fields of a batch."""
 NEW_BATCH: Final = BATCH | {"atomic"}
 """The fields of a batch of new orders."""
+
+_OF_THE_OLD: Final = ("cancel", IF_REMAINING)
+"""The fields of a replacement that are about the order to cancel."""
 
 Results: TypeAlias = dict[int, CreatedBody | OrderBody | ClobError]
 """The result of each order, by its index in the request."""
@@ -73,7 +84,7 @@ class OrderBatches:
             atomic: place all of them or none.
 
         Raises:
-            QueueFullError, SequencerStoppedError, OutcomeUnknownError: as ``Sequencer.submit``.
+            QueueFullError, SequencerStoppedError, CommitUnknownError: as ``Sequencer.submit``.
         """
         results: Results = {}
         parsed: dict[int, ParsedOrder] = {}
@@ -93,7 +104,7 @@ class OrderBatches:
         """Place orders that were read and checked, as one batch; return results by their keys.
 
         Raises:
-            QueueFullError, SequencerStoppedError, OutcomeUnknownError: as ``Sequencer.submit``.
+            QueueFullError, SequencerStoppedError, CommitUnknownError: as ``Sequencer.submit``.
         """
         results: Results = {
             index: await self._first_reply(each)
@@ -250,18 +261,20 @@ class OrderBatches:
         Args:
             call: the request.
             order_ref: the order to cancel.
-            body: the new order; ``cancel`` has the signature of the cancel, if any.
+            body: the new order; ``cancel`` has the signature of the cancel, if any, and
+                ``ifRemaining`` the remaining size that the old order must have, if any.
 
         Raises:
             RejectedError, ApiError: as for a new order or a cancel; INVALID_FIELD, the new order is
                 for another market or token; ORDER_ALREADY_USED, it was accepted before, and the old
-                one rests.
-            QueueFullError, SequencerStoppedError, OutcomeUnknownError: as ``Sequencer.submit``.
+                one rests; REMAINING_CHANGED, the old one has another remaining size.
+            QueueFullError, SequencerStoppedError, CommitUnknownError: as ``Sequencer.submit``.
         """
         placement, cancels = self.placement, self.cancels
-        parsed = self._read(call, {name: body[name] for name in body if name != "cancel"})
+        parsed = self._read(call, {name: body[name] for name in body if name not in _OF_THE_OLD})
         placement.check_signature(parsed)
         cancel = read_replaced(order_ref, parsed.order.maker, body.get("cancel"))
+        expected = read_expected(body)
         if placement.accepted_as(parsed):
             return await self._replaced_before(cancel, parsed)
         cancels.check_authority(call, cancel)
@@ -270,7 +283,12 @@ class OrderBatches:
         old = Cancel(order_id=record.order.id, maker=cancel.maker)
         new = NewOrders([parsed.new(call.payer)], cancels=(old,), atomic=True)
         try:
-            committed = await self.sequencer.submit(new)
+            work = cancels.guarded(new, str(record.order.id), expected)
+            committed = await self.sequencer.submit(work)
+        except ApiError:
+            if placement.accepted_as(parsed):  # it was sent twice at the same time
+                return await self._replaced_before(cancel, parsed)
+            raise
         except RejectedError as rejection:
             if placement.accepted_as(parsed):  # it was sent twice at the same time
                 return await self._replaced_before(cancel, parsed)
@@ -304,7 +322,7 @@ class OrderBatches:
         """Cancel orders as one batch, and return them as they are afterwards.
 
         Raises:
-            QueueFullError, SequencerStoppedError, OutcomeUnknownError: as ``Sequencer.submit``.
+            QueueFullError, SequencerStoppedError, CommitUnknownError: as ``Sequencer.submit``.
         """
         results: Results = {}
         found: dict[int, tuple[CancelRequest, str]] = {}

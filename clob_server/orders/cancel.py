@@ -1,21 +1,25 @@
 """Cancels and reduces orders: checks the authority, commits the command (decision 26)."""
 
+import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final, NamedTuple
 
 from clob import Cancel, CancelSome, Reduce, Side
 from clob.errors import NotTheMakerError, OrderNotOpenError, SizeNotReducedError, UnknownOrderError
 from clob.signing import Domain, SignedCancel, SignedCancelAll, SignedReduce, fields, verify
+from clob.signing.errors import TimestampOutOfWindowError
 from clob.signing.fields import received
 from clob.status import OrderRecord, OrderStatus
+from clob.wire.orders import OrderBody
 from clob_server.api.faults import fault, present, read_wallet, wrong
 from clob_server.api.options import market_id
 from clob_server.api.problems import ApiError
 from clob_server.api.request import ApiRequest
-from clob_server.api.schemas import OrderBody
 from clob_server.auth.guard import Guard
-from clob_server.core.sequencer import Committed, Sequencer
+from clob_server.core.sequencer import Committed, GuardedWork, NewOrders, Sequencer
+from clob_server.core.serialize import order_body
 from clob_server.orders.lookup import CLIENT, OrderLookup
 
 REF_MAX: Final = 128
@@ -25,13 +29,19 @@ AUTHORITY: Final = ("maker", "timestamp", "signature")
 """The fields that prove the authority to cancel."""
 CANCEL: Final = frozenset(AUTHORITY) | {"orderId"}
 """The fields of a cancel."""
-REDUCE: Final = CANCEL | {"remaining"}
+IF_REMAINING: Final = "ifRemaining"
+"""The field with the remaining size that an order must have, or else the request is rejected."""
+REDUCE: Final = CANCEL | {"remaining", IF_REMAINING}
 """The fields of a reduction."""
 FILTERS: Final = ("marketId", "tokenId", "side", "all")
 """The parameters that choose the orders of a cancel of several."""
 CANCEL_ALL: Final = frozenset((*AUTHORITY, "marketId", "tokenId", "side"))
 """The fields of a cancel of several orders; the filters only repeat the parameters."""
 
+AHEAD_MAX_MS: Final = 5_000
+"""How far the timestamp of a signed cancel of several orders may be ahead of the server's time."""
+
+_FINAL: Final = (OrderStatus.FILLED, OrderStatus.CANCELLED)
 _BOTH: Final = 2
 """The side of a signed ``CancelAll`` for both sides."""
 _REMAINING: Final = "must be the new remaining size in wei, 10^18 a token"
@@ -58,6 +68,8 @@ class ReduceRequest(NamedTuple):
     target: CancelRequest
     remaining: int
     """The new remaining size, in wei."""
+    expected: int | None
+    """The remaining size that the order must have, in wei; None for any."""
 
 
 class CancelAllRequest(NamedTuple):
@@ -73,10 +85,20 @@ class CancelAllRequest(NamedTuple):
     def to_command(self, now_ms: int) -> CancelSome:
         """Return the command.
 
+        With a timestamp that ``now_ms`` has not passed, it cancels all orders so far, which are
+        those that the signature covers until now.
+
         Raises:
-            TimestampOutOfWindowError: a signed one is too old, or not before ``now_ms``.
+            TimestampOutOfWindowError: a signed one is too old, or too far ahead.
         """
-        if self.signed is not None:
+        ahead_ms = -1 if self.signed is None else self.signed.timestamp_ms - now_ms
+        if ahead_ms > AHEAD_MAX_MS:
+            raise fields.at("timestamp", TimestampOutOfWindowError(
+                f"timestamp must be at most {AHEAD_MAX_MS} ms ahead of the server's time, which is "
+                f"{now_ms} (GET /api/time); got {received(now_ms + ahead_ms)}, "
+                f"{received(ahead_ms)} ms ahead"
+            ))  # fmt: skip
+        if self.signed is not None and ahead_ms < 0:
             return self.signed.to_command(now_ms)
         return CancelSome(
             maker=self.maker, market=self.market, token=self.token, side=self.side, now_ms=now_ms
@@ -116,7 +138,22 @@ def read_reduce(order_ref: object, body: Mapping[str, Any]) -> ReduceRequest:
         raise wrong("remaining", "must be above 0, since DELETE cancels an order", given)
     if body.get("signature") is not None:
         signed = SignedReduce.from_json({**body, "orderId": ref})
-    return ReduceRequest(CancelRequest(ref, maker, signed), remaining)
+    return ReduceRequest(CancelRequest(ref, maker, signed), remaining, read_expected(body))
+
+
+def read_expected(body: Mapping[str, Any]) -> int | None:
+    """Return the remaining size that an order must have, in wei; None for any.
+
+    Raises:
+        ApiError, RejectedError: ``ifRemaining`` is not an amount, or 0.
+    """
+    given = body.get(IF_REMAINING)
+    if given is None:
+        return None
+    expected = fields.amount(IF_REMAINING, given)
+    if expected == 0:
+        raise wrong(IF_REMAINING, "must be above 0, as long as an order rests", given)
+    return expected
 
 
 def read_ref(order_ref: object) -> str:
@@ -204,13 +241,14 @@ class OrderCancels:
 
         Raises:
             ApiError: API_KEY_REQUIRED, SCOPE_MISSING, MAKER_NOT_ALLOWED.
-            TimestampOutOfWindowError: it was signed too long ago, or in the future.
+            TimestampOutOfWindowError: it was signed too long ago, or too far in the future.
             InvalidSignatureError: the maker did not sign it.
         """
         if cancel.signed is None:
             self.guard.may_act_for(call, cancel.maker)
         else:
-            cancel.signed.to_command(self.clock_ms())
+            window = cancel if isinstance(cancel, CancelAllRequest) else cancel.signed
+            window.to_command(self.clock_ms())
             verify(cancel.signed, self.domain)
 
     async def find(self, cancel: CancelRequest) -> OrderRecord:
@@ -225,7 +263,7 @@ class OrderCancels:
         if record is None:
             raise not_open(await self.order(cancel))
         _check_maker(cancel.order_ref, record.order.maker, cancel.maker)
-        if record.status in (OrderStatus.FILLED, OrderStatus.CANCELLED):
+        if record.status in _FINAL:
             raise not_open(await self.lookup.get(str(record.order.id)))
         return record
 
@@ -254,7 +292,7 @@ class OrderCancels:
         Raises:
             UnknownOrderError, NotTheMakerError, ApiError: as :meth:`find`.
             MarketNotOpenError: its market allows no cancels now.
-            QueueFullError, SequencerStoppedError, OutcomeUnknownError: as ``Sequencer.submit``.
+            QueueFullError, SequencerStoppedError, CommitUnknownError: as ``Sequencer.submit``.
         """
         order_id = str((await self.find(cancel)).order.id)
         try:
@@ -267,17 +305,16 @@ class OrderCancels:
         """Reduce an order, which keeps its priority, and return it as it is afterwards.
 
         Raises:
-            UnknownOrderError, NotTheMakerError, ApiError: as :meth:`find`.
+            UnknownOrderError, NotTheMakerError, ApiError: as :meth:`find` and :meth:`guarded`.
             RejectedError: the size does not fit the market, or the market allows no cancels now.
             ApiError: SIZE_NOT_REDUCED, with the order.
-            QueueFullError, SequencerStoppedError, OutcomeUnknownError: as ``Sequencer.submit``.
+            QueueFullError, SequencerStoppedError, CommitUnknownError: as ``Sequencer.submit``.
         """
-        target, remaining = request
+        target, remaining, expected = request
         order_id = str((await self.find(target)).order.id)
+        command = Reduce(order_id=order_id, size=remaining, maker=target.maker)
         try:
-            await self.sequencer.submit(
-                Reduce(order_id=order_id, size=remaining, maker=target.maker)
-            )
+            await self.sequencer.submit(self.guarded(command, order_id, expected))
         except OrderNotOpenError:  # it was filled in the meantime
             raise not_open(await self.lookup.get(order_id)) from None
         except SizeNotReducedError:
@@ -289,16 +326,46 @@ class OrderCancels:
             ) from None
         return await self.lookup.get(order_id)
 
-    async def cancel_all(self, request: CancelAllRequest) -> Committed:
+    def guarded(
+        self, work: Reduce | NewOrders, order_id: str, expected: int | None
+    ) -> Reduce | NewOrders | GuardedWork:
+        """Return the work that is done only if an order has the remaining size, if one is given.
+
+        Raises when it is done:
+            ApiError: REMAINING_CHANGED, with the order.
+        """
+        if expected is None:
+            return work
+        return GuardedWork(work, partial(self._check_remaining, order_id, expected))
+
+    def _check_remaining(self, order_id: str, expected: int) -> None:
+        """Check the remaining size of an order; the command rejects one that does not rest."""
+        record = self.lookup.known(order_id)
+        if record is None or record.status in _FINAL or record.remaining == expected:
+            return
+        rule = f"must be {record.remaining} wei, the remaining size of order {order_id}"
+        error = wrong(IF_REMAINING, rule, str(expected))
+        order = order_body(record, self.sequencer.state.signature(order_id))
+        raise ApiError("REMAINING_CHANGED", str(error), faults=error.faults, more={"order": order})
+
+    async def cancel_all(self, request: CancelAllRequest) -> list[Committed]:
         """Cancel the orders that pass the filters in one command; its events remove them.
+
+        With a signed time ahead of the server's, the command is repeated once that has passed. Then
+        no order that the signature covers can come any more, and a copy of it reaches none.
 
         Raises:
             UnknownMarketError, TokenNotInMarketError: no order can pass the filters.
             MarketNotOpenError: the market allows no cancels now.
-            TimestampOutOfWindowError: the signed time is not before that of the command.
-            QueueFullError, SequencerStoppedError, OutcomeUnknownError: as ``Sequencer.submit``.
+            TimestampOutOfWindowError: the signed time is too old, or too far ahead.
+            QueueFullError, SequencerStoppedError, CommitUnknownError: as ``Sequencer.submit``.
         """
-        return await self.sequencer.submit(request.to_command)
+        done = [await self.sequencer.submit(request.to_command)]
+        last_ms = -1 if request.signed is None else request.signed.timestamp_ms
+        while (ahead_ms := last_ms - done[-1].now_ms) >= 0:
+            await asyncio.sleep((ahead_ms + 1) / 1000)
+            done.append(await self.sequencer.submit(request.to_command))
+        return done
 
 
 def _check_maker(order_ref: str, owner: str, maker: str) -> None:

@@ -5,7 +5,7 @@ from typing import Final
 from clob.errors import UnknownOrderError
 from clob.signing.fields import received
 from clob.status import OrderRecord
-from clob_server.api.schemas import OrderBody
+from clob.wire.orders import OrderBody
 from clob_server.core.ids import order_hash_in
 from clob_server.core.serialize import order_body
 from clob_server.core.state import ServerState

@@ -30,6 +30,7 @@ from clob.signing import (
 from clob.signing.fields import received
 from clob.status import OrderStatus, status_of
 from clob.units import FEE_RATE_MAX_BPS
+from clob.wire.orders import NO_SIGNATURE, CreatedBody, TradeSummary
 from clob_server.api.faults import check_wallet, fault, missing, read_wallet
 from clob_server.api.options import (
     EXPIRATION_MAX_S,
@@ -39,7 +40,6 @@ from clob_server.api.options import (
     read_options,
 )
 from clob_server.api.request import ApiRequest, Reply, reply
-from clob_server.api.schemas import NO_SIGNATURE, CreatedBody, TradeSummary
 from clob_server.auth.guard import Guard
 from clob_server.chain.events import WalletHolding
 from clob_server.core.commands import SignatureRecord

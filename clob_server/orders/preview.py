@@ -14,9 +14,9 @@ from msgspec import structs
 from clob import ClobError, Side, Trade
 from clob.errors import InsufficientBalanceError
 from clob.signing import InvalidSignatureError, SignerNotAuthorisedError, explain
+from clob.wire.orders import ExpectedTrade, InvalidBody, OutlookBody
 from clob_server.api.problems import content_of
 from clob_server.api.request import ApiRequest
-from clob_server.api.schemas import ExpectedTrade, InvalidBody, OutlookBody
 from clob_server.auth.guard import is_bound
 from clob_server.auth.policy import TRADE
 from clob_server.core.serialize import average, is_own

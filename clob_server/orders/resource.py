@@ -10,9 +10,9 @@ from typing import Any, Final
 from clob import ClobError, Order
 from clob.signing import ORDER, ZERO_ADDRESS, InvalidFieldError, fields
 from clob.signing.signed_struct import read_address
+from clob.wire.orders import NO_SIGNATURE, OrderBody
 from clob_server.api.faults import check_names, fault, missing, wrong
 from clob_server.api.options import OPTIONAL
-from clob_server.api.schemas import NO_SIGNATURE, OrderBody
 
 SIGNED: Final = frozenset(
     (*(field.name for field in ORDER.fields), "signature", "marketId", *OPTIONAL)

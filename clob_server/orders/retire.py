@@ -16,6 +16,8 @@ from clob_server.core.sequencer import Sequencer
 
 SWEEP_S: Final = 1.0
 """Seconds between two looks for unused markets."""
+SWEEP_MARKETS: Final = 5_000
+"""Markets of one look; 2 ms."""
 
 
 class MarketRemoval:
@@ -36,6 +38,7 @@ class MarketRemoval:
         self._clock_ms = clock_ms
         self._unused_ms = unused_s * 1000
         self._lock = lock
+        self._waiting: list[str] = []
 
     def check(self, name: str) -> None:
         """Check that a market may be removed.
@@ -76,24 +79,32 @@ class MarketRemoval:
 
     # ----- unused markets ----------------------------------------------------------------------
 
-    def unused(self) -> list[str]:
-        """Return the unused markets that orders opened, oldest first."""
+    def is_unused(self, name: str) -> bool:
+        """Return whether an order opened a market that is unused."""
         state, before_ms = self._state, self._clock_ms() - self._unused_ms
-        return [
-            name
-            for name, opened in state.registry.opened.items()
-            if opened.now_ms < before_ms
+        opened = state.registry.opened.get(name)
+        return (
+            opened is not None
+            and opened.now_ms < before_ms
             and state.changed_ms.get(name, 0) < before_ms
             and name in state.markets
             and name not in state.traded
             and name not in state.registry.conditions
-        ]
+        )
+
+    def _next(self) -> list[str]:
+        """Return the next markets to look at, oldest first."""
+        if not self._waiting:
+            self._waiting = list(reversed(self._state.registry.opened))
+        names = self._waiting[-SWEEP_MARKETS:]
+        del self._waiting[-SWEEP_MARKETS:]
+        return names[::-1]
 
     async def sweep(self) -> None:
         """Remove unused markets one after the other."""
-        for name in self.unused():
+        for name in filter(self.is_unused, self._next()):
             async with self._lock:
-                if name in self.unused():  # still, after the removals before it
+                if self.is_unused(name):  # still, after the removals before it
                     with suppress(ClobError):  # the next round tries again
                         await self.remove(name)
 

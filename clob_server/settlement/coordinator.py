@@ -10,7 +10,8 @@ dies.
 from collections.abc import Sequence
 from typing import Final
 
-from clob_server.api.schemas import FailureBody, SettlementBody
+from clob import AddMarket, RemoveMarket
+from clob.wire.info import FailureBody, SettlementBody
 from clob_server.chain.client import Stage
 from clob_server.chain.events import StartWatching
 from clob_server.core.sequencer import Committed
@@ -86,13 +87,23 @@ class SettlementCoordinator(ChainPart):
         """Handle a committed batch: it may hold trades to send, or a new market."""
         self.sender.on_batch()
         settles = self._state.settles
-        if len(settles) != len(self._markets):
-            if self._is_watched:
-                new = settles - self._markets
+        if self._is_watched:
+            new = self._new_markets(batch)
+            if new:
                 self._markets |= new
                 self._chain.worker.watch_tokens(self._tokens(new))
-            elif self._chain.is_open and self._has_exchange():  # the first market
-                self._watch()
+        elif len(settles) != len(self._markets) and self._chain.is_open and self._has_exchange():
+            self._watch()  # the first market
+
+    def _new_markets(self, batch: Sequence[Committed]) -> set[str]:
+        """Return the settling markets that a batch has created."""
+        new: set[str] = set()
+        for command in (done.command for done in batch):
+            if type(command) is AddMarket and command.market.id in self._state.settles:
+                new.add(command.market.id)
+            elif type(command) is RemoveMarket and command.market not in self._state.settles:
+                self._markets.discard(command.market)
+        return new - self._markets
 
     # ----- status ------------------------------------------------------------------------------
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from collections.abc import Iterable
 from contextlib import suppress
 from typing import Final
 
@@ -42,7 +43,7 @@ class ChainInbox(ChainPart):
         """Number of accounts that differed from the chain in the last full comparison."""
         self._comparing: asyncio.Task[None] | None = None
         self._reported: dict[Account, int] = {}
-        self._holdings: dict[Account, WalletHolding] = {}
+        self._holdings: dict[str, dict[str, WalletHolding]] = {}
         self._fates: dict[int, tuple[bool, int]] = {}
         self._known_after: int | None = None
         self._parts: list[ChainUpdate] = []
@@ -51,7 +52,11 @@ class ChainInbox(ChainPart):
 
     def holding(self, wallet: str, asset: str) -> WalletHolding | None:
         """Return the last report of an account; None if the chain reported nothing of it."""
-        return self._holdings.get((wallet, asset))
+        return self._holdings.get(wallet, {}).get(asset)
+
+    def assets(self, wallet: str) -> Iterable[str]:
+        """Return the assets of a wallet that the chain reported."""
+        return self._holdings.get(wallet, ())
 
     def start(self) -> None:
         """Start to accept updates."""
@@ -108,7 +113,8 @@ class ChainInbox(ChainPart):
             self._reported.clear()
             self._holdings.clear()
         self._reported.update(holdings_of(update))
-        self._holdings.update({(each.wallet, each.asset): each for each in update.holdings})
+        for each in update.holdings:
+            self._holdings.setdefault(each.wallet, {})[each.asset] = each
         self._record_fates(update)
         self.is_synced = self.is_synced or update.whole
         self.is_applying = False

@@ -14,10 +14,10 @@ from typing import Any, Final
 import msgspec
 
 from clob.errors import UnknownMarketError
+from clob.wire.operations import PrepareAnswer, PrepareBody, ReportBody
 from clob_server.api.problems import ApiError
 from clob_server.chain.eth import token_ids
 from clob_server.chain.messages import OperationDone, OperationFailed, OperationRejected
-from clob_server.chain.operation_bodies import PrepareAnswer, PrepareBody, ReportBody
 from clob_server.core.commands import Condition
 from clob_server.core.serialize import chain_terms
 from clob_server.settlement.operations import ChainContext, ChainPart, cancel
@@ -28,6 +28,8 @@ PAUSE_MAX_S: Final = 60.0
 """Longest wait, seconds."""
 POLL_S: Final = 0.25
 """Interval of the check whether the trades of a resolved market are final, seconds."""
+SYNCED_AT_ONCE: Final = 100
+"""Markets that are brought up to date in one iteration of the event loop."""
 OPERATIONS_MAX: Final = 8
 """Operations that may run at the same time."""
 PREPARE: Final = "prepare"
@@ -131,7 +133,9 @@ class MarketConditions(ChainPart):
 
     async def on_worker_ready(self) -> None:
         """Bring all markets up to date on a chain that has just become ready."""
-        for market in self._state.registry.conditions:
+        for number, market in enumerate(list(self._state.registry.conditions)):
+            if number % SYNCED_AT_ONCE == 0:
+                await asyncio.sleep(0)
             self.sync(market)
 
     def sync(self, market: str) -> None:

@@ -16,6 +16,7 @@ from typing import Any, Final, NamedTuple
 
 from clob import ClobError
 from clob.signing.fields import received
+from clob.wire.operations import AnyBody, FaucetBody, kind_of
 from clob_server.api.problems import PROBLEMS, ApiError
 from clob_server.chain.client import ChainClient
 from clob_server.chain.messages import (
@@ -26,7 +27,6 @@ from clob_server.chain.messages import (
     OperationRejected,
     OperationUnknown,
 )
-from clob_server.chain.operation_bodies import AnyBody, FaucetBody, kind_of
 from clob_server.chain.worker_client import OperationEnd, OperationState
 from clob_server.core.commands import GiveBack, Grant
 from clob_server.core.sequencer import Sequencer
@@ -128,12 +128,13 @@ class Operations(ChainPart):
 
     # ----- operations --------------------------------------------------------------------------
 
-    async def run(self, operation: str, body: AnyBody) -> OperationDone:
+    async def run(self, operation: str, body: AnyBody, wait_s: int | None = None) -> OperationDone:
         """Run an operation and wait for its end, at most ``chain_wait_s``.
 
         Args:
             operation: its id; a second call with the same id joins the same operation.
             body: the parameters.
+            wait_s: seconds to wait at most; None for ``chain_wait_s``.
 
         Raises:
             ApiError: it was rejected, has failed, or is still pending.
@@ -149,7 +150,9 @@ class Operations(ChainPart):
             raise ApiError("IDEMPOTENCY_KEY_REUSED", detail)
         else:
             task = running[1]
-        return await self._wait(operation, task)
+        longest_s = self._settings.chain_wait_s
+        waits_s = longest_s if wait_s is None else min(wait_s, longest_s)
+        return await self._wait(operation, task, waits_s)
 
     def _forget(self, operation: str, task: "asyncio.Task[OperationEnd]") -> None:
         """Remove an operation that has ended; waiting requests keep its task."""
@@ -157,11 +160,13 @@ class Operations(ChainPart):
         if not task.cancelled():
             task.exception()  # marks it as retrieved, in case all clients disconnected
 
-    async def _wait(self, operation: str, task: "asyncio.Task[OperationEnd]") -> OperationDone:
+    async def _wait(
+        self, operation: str, task: "asyncio.Task[OperationEnd]", wait_s: float
+    ) -> OperationDone:
         """Wait for the end of an operation, at most as long as a request may take."""
         draining = asyncio.create_task(self._draining.wait())
         try:
-            wait_s, either = self._settings.chain_wait_s, (task, draining)
+            either = task, draining
             await asyncio.wait(either, timeout=wait_s, return_when=asyncio.FIRST_COMPLETED)
         finally:
             draining.cancel()

@@ -13,8 +13,8 @@ from clob import Cancel, CancelAll, Reopen, SetBalance, SetNonce, Settled, Settl
 from clob.errors import UnknownOrderError
 from clob.signing import ZERO_ADDRESS
 from clob.status import OrderRecord
+from clob.wire.operations import PartyBody
 from clob_server.chain.events import ChainUpdate, Permission, SettlementResult
-from clob_server.chain.operation_bodies import PartyBody
 from clob_server.core.commands import (
     AnyCommand,
     EndTrades,

@@ -13,10 +13,10 @@ from contextlib import suppress
 from itertools import islice
 from typing import Final, NamedTuple
 
+from clob.wire.operations import SettleBody
 from clob_server.api.problems import ApiError
 from clob_server.chain.client import Stage
 from clob_server.chain.messages import OperationDone, OperationFailed, OperationRejected
-from clob_server.chain.operation_bodies import SettleBody
 from clob_server.core.commands import SendTrades
 from clob_server.core.sequencer import SequencerStoppedError
 from clob_server.core.settlement_ledger import HeldTrade

@@ -13,7 +13,6 @@ from typing import Any, Final, cast
 from uvicorn.server import ServerState
 
 from clob_server.transport.config import TransportConfig, TransportLimits
-from clob_server.transport.head_cache import HeadCache
 
 NEVER: Final = math.inf
 """The deadline of a connection without a time limit."""
@@ -30,7 +29,6 @@ class Connections(ServerState):
         super().__init__()
         self.rejected: Final[Counter[str]] = Counter()
         """Rejections by the transport, by code."""
-        self.head_cache: Final = HeadCache()
         self.written_headers: tuple[list[tuple[bytes, bytes]], bytes] = ([], b"")
         """The default headers, and the same as lines of HTTP/1.1."""
         self.num_open: int = 0

@@ -25,7 +25,7 @@ from clob_server.api.problems import Problem
 from clob_server.api.request import REPLY, SendReply
 from clob_server.transport.config import TransportConfig, as_http, rejection
 from clob_server.transport.connections import NEVER, PIECE_BYTES, Connections, TrackedConnection
-from clob_server.transport.head_cache import END, HEAD_MAX, RequestHead
+from clob_server.transport.plain_head import END, HEAD_MAX, read_head
 
 OVERHEAD_MAX: Final = 65_536
 """Bytes that a client may send with a request without adding to its body."""
@@ -33,6 +33,15 @@ WAITING_MAX: Final = 65_536
 """Bytes that may wait behind the requests of a connection before reading pauses."""
 BODY_WAIT_MAX: Final = HIGH_WATER_LIMIT
 """The largest body that is waited for before its request is handed on, in bytes."""
+
+SINGLE: Final = frozenset(
+    (
+        b"host", b"content-length", b"transfer-encoding", b"content-type", b"origin",
+        b"authorization", b"x-api-key",
+    )
+)  # fmt: skip
+"""Headers that a request may have once. Two readers of a repeated one, such as a proxy and the
+server, may use different ones; see RFC 9112, sections 3.2 and 6.3."""
 
 AtOnce: TypeAlias = Callable[[dict[str, Any], bytes, SendReply], bool]
 """Takes the scope and body of a request and the function that writes the reply; returns whether it
@@ -95,8 +104,8 @@ class _NoEvent:
         """Do nothing."""
 
 
-class _KnownRequest:
-    """A request with a cached head: the attributes that a connection reads of uvicorn's cycle."""
+class _PlainRequest:
+    """A request with a plain head: the attributes that a connection reads of uvicorn's cycle."""
 
     more_body: bool = False
     keep_alive: bool = True
@@ -120,19 +129,17 @@ class HttpProtocol(TrackedConnection, HttpToolsProtocol):
         super().__init__(config, server_state, **options)
         self.keep_alive_s: float = config.limits.keep_alive_s
         self.piece_max: int = min(PIECE_BYTES, config.limits.headers_max_bytes)
+        self.plain_max: int = min(HEAD_MAX, config.limits.headers_max_bytes)
         self.at_once: AtOnce | None = getattr(self.app, "at_once", None)
-        """Handles a request that has arrived whole. If it handles a request once, it handles every
-        request with the same method, path and size of the body."""
+        """Handles a request that has arrived whole, or returns False and has done nothing."""
         self.waits_for_body: frozenset[tuple[str, str]] = getattr(
             self.app, "waits_for_body", frozenset()
         )
         """The methods and paths of requests that are handed on with their whole body."""
-        self.running: RequestResponseCycle | _KnownRequest | None = None
+        self.running: RequestResponseCycle | _PlainRequest | None = None
         """The request that is being answered, or was answered last."""
         self.starting: ASGI3Application | None = None
         """The application for a request that was parsed and not handed on yet."""
-        self.uncached: bytes | None = None
-        """The data being parsed, if it may be one whole request."""
         self.unparsed: bytes = b""
         """Data behind the requests that are waiting."""
         self.is_half_closed: bool = False
@@ -146,6 +153,8 @@ class HttpProtocol(TrackedConnection, HttpToolsProtocol):
         self.num_head: int = 0
         self.num_overhead: int = 0
         self.body_of: RequestResponseCycle | None = None
+        self.repeated: bytes | None = None
+        """The header for whose repetition the input was rejected."""
 
     # ----- the connection --------------------------------------------------------------------
 
@@ -222,25 +231,8 @@ class HttpProtocol(TrackedConnection, HttpToolsProtocol):
             is_piecewise = is_long or self.is_head_open or self.pipeline
             (self._parse_long if is_piecewise else self._parse)(data)
             return
-        head = self.shared.head_cache.heads.get(data[: data.find(END, 0, HEAD_MAX) + len(END)])
-        if head is not None and len(data) == head.num_bytes and self._start_known(head, data):
-            return
-        if is_long:
-            before = self.cycle
-            self._parse_long(data)
-            if self.cycle is not before:
-                self._store_head(data)
-        else:
-            self.uncached = data
-            self._parse(data)
-            self.uncached = None
-
-    def _store_head(self, data: bytes) -> None:
-        """Store the head of a long request that arrived whole."""
-        cycle = self.cycle
-        is_alone = not (self.ignores_input or self.is_head_open or self.pipeline)
-        if self.at_once and is_alone and cycle.keep_alive and not cycle.more_body:
-            self.shared.head_cache.store(data, len(cycle.body), cycle.scope)
+        if self.at_once is None or not self._start_plain(self.at_once, data):
+            (self._parse_long if is_long else self._parse)(data)
 
     def _parse_long(self, data: bytes) -> None:
         """Parse piece by piece; data behind a waiting request waits as well."""
@@ -286,7 +278,10 @@ class HttpProtocol(TrackedConnection, HttpToolsProtocol):
             self._upgrade()
             return
         except httptools.HttpParserError as error:
-            self.reject("BAD_REQUEST", f"invalid HTTP/1.1 request: {error}")
+            reason = str(error)
+            if self.repeated is not None:
+                reason = f"it has several {self.repeated.decode()} headers"
+            self.reject("BAD_REQUEST", f"invalid HTTP/1.1 request: {reason}")
             return
         cycle = self.cycle
         if self.pipeline:
@@ -352,6 +347,14 @@ class HttpProtocol(TrackedConnection, HttpToolsProtocol):
 
     # ----- requests --------------------------------------------------------------------------
 
+    def on_headers_complete(self) -> None:
+        """Start a request, unless its head repeats a header that may appear once."""
+        single = [name for name, _ in self.headers if name in SINGLE]
+        if len(single) > len(set(single)):
+            self.repeated = next(name for name in single if single.count(name) > 1)
+            raise ValueError(f"{self.repeated!r} is repeated")  # ends the parsing
+        super().on_headers_complete()
+
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: ASGI3Application) -> None:
         """Note a request to hand on; its body may be in the data being parsed."""
         self.running, self.starting = cycle, app
@@ -366,12 +369,8 @@ class HttpProtocol(TrackedConnection, HttpToolsProtocol):
         if cycle.keep_alive and scope["method"] != "HEAD":
             send_reply = partial(self.reply, cycle)
             is_alone = not (cycle.more_body or self.pipeline or self.flow.write_paused)
-            if is_alone and self.at_once is not None:
-                body = bytes(cycle.body)
-                if self.at_once(scope, body, send_reply):
-                    if self.uncached is not None:
-                        self.shared.head_cache.store(self.uncached, len(body), scope)
-                    return
+            if is_alone and self.at_once and self.at_once(scope, bytes(cycle.body), send_reply):
+                return
             scope["extensions"] = {REPLY: send_reply}
         cycle.transport = cast("asyncio.Transport", _JoinedTransport(cycle, self.transport))
         task = self.loop.create_task(cycle.run_asgi(app))
@@ -384,11 +383,12 @@ class HttpProtocol(TrackedConnection, HttpToolsProtocol):
         cycle.scope.pop("extensions", None)
         cycle.transport = self.transport
 
-    def _start_known(self, head: RequestHead, data: bytes) -> bool:
-        """Hand on a request with a head from the cache; return whether that was possible."""
-        if self.at_once is None or self.flow.write_paused:
+    def _start_plain(self, at_once: AtOnce, data: bytes) -> bool:
+        """Hand on a whole request with a plain head; return whether that was possible."""
+        head = read_head(data[: data.find(END, 0, self.plain_max) + len(END)])
+        if head is None or len(data) != head.num_request or self.flow.write_paused:
             return False
-        before, cycle = (self.scope, self.cycle, self.running, self.deadline), _KnownRequest()
+        before, cycle = (self.scope, self.cycle, self.running, self.deadline), _PlainRequest()
         self.scope, self.cycle, self.running, self.deadline = cycle.scope, cycle, cycle, NEVER
         scope = {
             **head.scope,
@@ -396,13 +396,13 @@ class HttpProtocol(TrackedConnection, HttpToolsProtocol):
             "server": self.server,
             "scheme": self.scheme,
         }
-        if self.at_once(scope, data[head.num_head :], partial(self.reply, cycle)):
+        if at_once(scope, data[head.num_bytes :], partial(self.reply, cycle)):
             return True
         self.scope, self.cycle, self.running, self.deadline = before
         return False
 
     def reply(
-        self, cycle: RequestResponseCycle | _KnownRequest, status: int, lines: bytes, body: bytes
+        self, cycle: RequestResponseCycle | _PlainRequest, status: int, lines: bytes, body: bytes
     ) -> bool:
         """Write a whole reply, for a third of the cost of two ASGI messages.
 

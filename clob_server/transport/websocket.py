@@ -44,6 +44,7 @@ NOTSENT_LOWAT: Final[int | None] = getattr(socket, "TCP_NOTSENT_LOWAT", None)
 """The socket option that limits unsent bytes in the kernel; None if the system has none."""
 HANDSHAKE_CODES: Final = {
     400: "BAD_REQUEST",
+    405: "METHOD_NOT_ALLOWED",
     414: "HEADERS_TOO_LARGE",
     426: "BAD_REQUEST",
     431: "HEADERS_TOO_LARGE",
@@ -303,6 +304,15 @@ class FeedProtocol(TrackedConnection, WebSocketsSansIOProtocol):
         self.is_receiving = False
         self._resume_reading()
         return message
+
+    async def send(self, message: Any) -> None:
+        """Send an ASGI message; the reply to a rejected handshake completes it.
+
+        The base class logs an error of the server otherwise.
+        """
+        await super().send(message)
+        if message["type"] == "websocket.http.response.body":
+            self.handshake_complete = True
 
     def handle_ping(self) -> None:
         """Answer a ping, unless the client does not read."""

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 from clob_server.chain.eth.accounts import ACCOUNTS
 from tests.chain.nodes import result_of
 from tests.chain.wallets import Ledger, User, Wallet
-from tests.server.meta.operators import authority_of
+from tests.server.meta.operators import operator_of
 
 PATIENCE_S = 60
 WHALE = ACCOUNTS[8].private_key
@@ -99,34 +99,29 @@ class ChainServer:
 
     # ----- administration --------------------------------------------------------------------
 
+    @property
+    def admin(self):
+        """Client of the operator."""
+        return operator_of(self.live)
+
     def open_market(self, name, question):
         """Open a market, wait until it is on the chain, and return it."""
-        body = {"marketId": name, "question": question}
-        answer = self.http.post("/api/admin/markets", json=body, headers=authority_of(self.live))
-        assert answer.status_code == 200, answer.text
+        self.admin.admin_create_market(name, {"question": question})
         self.wait_for(name, "prepared")
         return self.http.get(f"/api/markets/{name}").json()
 
     def resolve(self, name, outcome):
         """Resolve a market and wait until the outcome is on the chain."""
-        path = f"/api/admin/markets/{name}/resolve"
-        authority = authority_of(self.live)
-        answer = self.http.post(path, json={"outcome": outcome}, headers=authority)
-        assert answer.status_code in (200, 202), answer.text
+        self.admin.admin_resolve_market(name, outcome)
         self.wait_for(name, "reported")
 
     def wait_for(self, name, state):
         """Wait until a market has a chain state."""
         wait_until(lambda: self.http.get(f"/api/markets/{name}").json()["chain"] == state)
 
-    def operations(self, **query):
-        """Return the operations of the admin API."""
-        path = "/api/admin/chain/operations"
-        return self.http.get(path, params=query, headers=authority_of(self.live)).json()
-
-    def outbox(self):
-        """Return the chain status of the admin API."""
-        return self.http.get("/api/admin/chain", headers=authority_of(self.live)).json()
+    def operations(self):
+        """Return all operations of the admin API."""
+        return list(self.admin.admin_list_operations(limit=100))
 
 
 def conversion(user, market, amount):
@@ -137,6 +132,22 @@ def conversion(user, market, amount):
         "conditionId": market["conditionId"],
         "yesTokenId": market["yesTokenId"],
         "noTokenId": market["noTokenId"],
+    }
+
+
+def production_settings(url, chain_id, key_file, contracts, exchange):
+    """Return the settings of a production server over a node with deployed contracts."""
+    return {
+        "environment": "production",
+        "chain": url,
+        "chain_id": chain_id,
+        "operator_key_file": key_file,
+        "stablecoin": contracts.stablecoin,
+        "collateral": contracts.collateral,
+        "conditional_tokens": contracts.conditional_tokens,
+        "eip712_name": "clob",
+        "eip712_version": "1",
+        "verifying_contract": exchange,
     }
 
 

@@ -7,10 +7,7 @@ from typing import NamedTuple
 import msgspec
 from eth_utils import keccak
 
-from clob_server.chain.config import DEVELOPMENT
-from clob_server.chain.eth.accounts import ACCOUNTS, OPERATOR
-from clob_server.chain.messages import OperationDone
-from clob_server.chain.operation_bodies import (
+from clob.wire.operations import (
     FaucetBody,
     MergeBody,
     Permit,
@@ -19,6 +16,9 @@ from clob_server.chain.operation_bodies import (
     ReportBody,
     SplitBody,
 )
+from clob_server.chain.config import DEVELOPMENT
+from clob_server.chain.eth.accounts import ACCOUNTS, OPERATOR
+from clob_server.chain.messages import OperationDone
 from tests.chain.nodes import running, start_node
 from tests.chain.proxy import proxy_to
 from tests.chain.wallets import STABLE_UNIT, UNIT, ZERO, Ledger, User, Wallet, read

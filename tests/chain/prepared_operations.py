@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from eth_utils import keccak
 
-from clob_server.chain.operation_bodies import AnyBody, PrepareBody, SettleBody
+from clob.wire.operations import AnyBody, PrepareBody, SettleBody
 from tests.chain.chains import (
     GIFT,
     Condition,

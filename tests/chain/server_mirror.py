@@ -8,9 +8,9 @@ from eth_utils import keccak, to_checksum_address
 
 from clob.order import Side
 from clob.signing import Domain, SignedOrder, sign
+from clob.wire.operations import FillBody, SettleBody
 from clob_server.chain.events import ChainUpdate, StartWatching, WatchTokens
 from clob_server.chain.messages import OperationDone
-from clob_server.chain.operation_bodies import FillBody, SettleBody
 from tests.chain.chains import done, split
 from tests.chain.signed_fills import party_of
 from tests.chain.wallets import MAX, receipt_of, transfers_of

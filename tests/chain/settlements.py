@@ -7,10 +7,10 @@ from eth_utils import keccak
 
 from clob.order import Side
 from clob.signing import ZERO_ADDRESS, Domain, SignedOrder, sign
+from clob.wire.operations import FillBody, SettleBody
 from clob_server.chain.config import DEVELOPMENT
 from clob_server.chain.eth.exchange_abi import FAILED, SETTLED, SETTLED_BEFORE
 from clob_server.chain.eth.rpc import Rpc
-from clob_server.chain.operation_bodies import FillBody, SettleBody
 from clob_server.chain.tx.node import Node
 from clob_server.chain.watcher.failures import Failure, explain_failures
 from tests.chain.chains import answer_of, done, split

@@ -12,7 +12,6 @@ from clob_server.log import SqliteLog
 from tests.chain.chain_server import ChainServer, wait_until
 from tests.chain.server_mirror import LogAccounts
 from tests.chain.wallets import MAX, UNIT
-from tests.server.meta.operators import authority_of
 
 BUY, SELL = Side.BUY, Side.SELL
 SETTINGS = {"chain_port": 0, "rate_limits": False, "log_level": "error", "settle_every_s": 0.05}
@@ -52,9 +51,8 @@ class SettlingServer(ChainServer):
 
     def open_settling(self, name, **terms):
         """Open a market whose trades settle, and wait until it is prepared on the chain."""
-        body = {"marketId": name, "question": f"Will it {name}?", "settles": True, **terms}
-        answer = self.http.post("/api/admin/markets", json=body, headers=authority_of(self.live))
-        assert answer.status_code == 200, answer.text
+        terms = {"question": f"Will it {name}?", "settles": True, **terms}
+        self.admin.admin_create_market(name, terms)
         self.wait_for(name, "prepared")
 
     def market(self, name="rain"):
@@ -130,10 +128,7 @@ class SettlingServer(ChainServer):
 
     def settlement(self):
         """Return the settlement status of the admin API."""
-        headers = authority_of(self.live)
-        answer = self.http.get("/api/admin/chain/settlement", headers=headers)
-        assert answer.status_code == 200, answer.text
-        return answer.json()
+        return self.admin.admin_settlement()
 
     def until_settled(self):
         """Wait until no trade is pending and return the settlement status."""
@@ -141,7 +136,7 @@ class SettlingServer(ChainServer):
 
         def is_settled():
             statuses.append(self.settlement())
-            return statuses[-1]["pending"] == statuses[-1]["submitted"] == 0
+            return statuses[-1].pending == statuses[-1].submitted == 0
 
         wait_until(is_settled)
         return statuses[-1]

@@ -3,8 +3,8 @@
 import msgspec
 
 from clob.signing import ZERO_ADDRESS, SignedOrder, salt_number
+from clob.wire.operations import PartyBody
 from clob_server.chain.eth.exchange_abi import SETTLE
-from clob_server.chain.operation_bodies import PartyBody
 
 
 class Party(msgspec.Struct, frozen=True, kw_only=True):

@@ -10,7 +10,7 @@ from eth_abi import decode
 
 from clob_server import cli
 from clob_server.chain.eth.accounts import ACCOUNTS, OPERATOR, create_address
-from tests.chain.chain_server import ChainServer, wait_until
+from tests.chain.chain_server import ChainServer, production_settings, wait_until
 from tests.chain.chains import Chain
 from tests.chain.nodes import running, start_anvil, start_node
 from tests.chain.proxy import SEND, DropTransaction, Fault, Reject, proxy_to
@@ -229,7 +229,7 @@ def test_trades_settle_through_the_deployed_exchange(tmp_path):
             server.trade(server.trader(), server.trader())
             server.until_settled()
             ((settlement, tx),) = server.settlements_by_id().values()
-            assert (settlement, server.quiet()["difference"]) == ("settled", 0)
+            assert (settlement, server.quiet().difference) == ("settled", 0)
             assert server.ask("eth_getTransactionReceipt", tx)["to"] == address.lower()
             assert min(int(each["fromBlock"], 16) for (each,) in recorder.params) == block
             assert live.stop() == 0
@@ -247,16 +247,7 @@ def test_production_server_uses_the_deployed_exchange(tmp_path):
         address = deployed(chain, tmp_path / "data", *options, "--owner", OWNER)
         with live_server(
             tmp_path / "data",
-            environment="production",
-            chain=node.url,
-            chain_id=137,
-            operator_key_file=key,
-            stablecoin=contracts.stablecoin,
-            collateral=contracts.collateral,
-            conditional_tokens=contracts.conditional_tokens,
-            eip712_name="clob",
-            eip712_version="1",
-            verifying_contract=address,
+            **production_settings(node.url, 137, key, contracts, address),
             jwt_secret=SECRET,
             rate_limits=False,
         ) as live:

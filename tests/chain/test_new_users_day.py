@@ -105,7 +105,7 @@ def test_faucet_split_trade_merge_and_redeem(server):
     assert ledger.collateral(contracts.conditional_tokens) == 0
     assert ledger.wrapped_supply() == 200 * UNIT
     assert ledger.stable(contracts.collateral) == 200 * STABLE_UNIT
-    assert {each["status"] for each in server.operations()} == {"done"}
+    assert {each.status for each in server.operations()} == {"done"}
     check_metrics(server)
 
 

@@ -210,7 +210,7 @@ def test_crashed_child_process_is_restarted_without_losing_operations(tmp_path, 
         merged = NUM_CRASHES * UNIT
         collateral, yes, no = before
         assert tokens_of(server, ada) == (collateral + merged, yes - merged, no - merged)
-        assert server.outbox()["numDeaths"] >= NUM_CRASHES
+        assert server.admin.admin_chain().num_deaths >= NUM_CRASHES
 
 
 # ----- the clock -----------------------------------------------------------------------------

@@ -59,7 +59,7 @@ def block_of(server, tx):
 
 def agrees(server):
     """Return whether accounts and results are those of the chain."""
-    return server.settlement()["difference"] == 0
+    return server.settlement().difference == 0
 
 
 def test_settled_trade_that_the_chain_undid_fails(tmp_path):
@@ -113,7 +113,7 @@ def test_failed_trade_that_the_chain_settled_after_all_settles(tmp_path, is_stop
         assert server.ask("eth_getTransactionReceipt", tx)["status"] == "0x1"
         wait_until(lambda: agrees(server))
         status = server.until_settled()
-        assert status["failures"] == []
+        assert status.failures == []
         assert server.place(seller, SELL, 50).json().get("code") != "MAKER_COOLING_DOWN"
 
 

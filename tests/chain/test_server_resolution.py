@@ -53,7 +53,7 @@ def test_outcome_is_reported_once_the_trades_are_final(tmp_path):
         server.ask("anvil_mine", "0x4")
         wait_until(lambda: resolution(server)["state"] == "resolved")
         assert server.market()["chain"] == "reported"
-        assert server.settlement()["difference"] == 0
+        assert server.settlement().difference == 0
 
 
 def test_operator_may_report_without_waiting(tmp_path):

@@ -85,7 +85,7 @@ def test_trade_settles_on_the_chain(server):
     paid = 2 * UNIT * 40 // 100
     assert balances_of(server, ada) == (5 * UNIT + paid, 3 * UNIT, 5 * UNIT)
     assert balances_of(server, bob) == (5 * UNIT - paid, 7 * UNIT, 5 * UNIT)
-    assert server.until_settled()["difference"] == 0
+    assert server.until_settled().difference == 0
 
 
 def test_bought_tokens_can_be_sold_at_once(server):
@@ -111,7 +111,7 @@ def test_mint_and_merge_trades_settle(server):
     server.placed(bob, SELL, 50, token=no)
     server.until_settled()
     assert balances_of(server, ada) == (5 * UNIT + 20 * UNIT // 100, 0, 0)
-    assert server.until_settled()["difference"] == 0
+    assert server.until_settled().difference == 0
 
 
 def test_revoked_approval_fails_only_the_makers_own_trade(server):
@@ -131,8 +131,8 @@ def test_revoked_approval_fails_only_the_makers_own_trade(server):
     assert reason
     assert server.http.get(f"/api/orders/{resting}").json()["status"] == "cancelled"
     status = server.until_settled()
-    assert status["difference"] == 0
-    assert status["failures"][0]["reason"] == reason
+    assert status.difference == 0
+    assert status.failures[0].reason == reason
     assert balances_of(server, bob) == (5 * UNIT - UNIT // 2, 6 * UNIT, 5 * UNIT)
     assert balances_of(server, eve) == (5 * UNIT, 5 * UNIT, 5 * UNIT)
     rejected = server.place(eve, SELL, 50)
@@ -152,7 +152,7 @@ def test_orders_need_funds_on_the_chain(server):
     ada.send_collateral(server.source.address, UNIT // 2)
     orders = {"maker": ada.address}
     wait_until(lambda: not server.http.get("/api/orders", params=orders).json())
-    assert server.until_settled()["difference"] == 0
+    assert server.until_settled().difference == 0
 
 
 def test_trading_continues_while_the_chain_is_unreachable(server):
@@ -165,9 +165,9 @@ def test_trading_continues_while_the_chain_is_unreachable(server):
         server.trade(ada, bob, size=UNIT // 10, count=10)
         assert time.monotonic() - begin < 10 * SHORT_S
         status = server.settlement()
-        assert status["pending"] + status["submitted"] >= 10
-        assert status["detail"]
-    assert server.until_settled()["difference"] == 0
+        assert status.pending + status.submitted >= 10
+        assert status.detail
+    assert server.until_settled().difference == 0
     after = settlements(server)
     assert after["settled"] - before["settled"] >= 10
     assert after["failed"] == before["failed"]
@@ -181,12 +181,12 @@ def test_trades_wait_while_the_exchange_is_paused(server):
     before = settlements(server)
     owner.call(server.contracts.exchange, "pause()")
     server.trade(ada, bob)
-    wait_until(lambda: server.settlement()["detail"] != "")
+    wait_until(lambda: server.settlement().detail != "")
     time.sleep(SHORT_S)
-    assert server.settlement()["submitted"] + server.settlement()["pending"] == 1
+    assert server.settlement().submitted + server.settlement().pending == 1
     owner.call(server.contracts.exchange, "unpause()")
     status = server.until_settled()
-    assert (status["detail"], status["difference"]) == ("", 0)
+    assert (status.detail, status.difference) == ("", 0)
     after = settlements(server)
     assert (after["settled"], after["failed"]) == (before["settled"] + 1, before["failed"])
 
@@ -221,7 +221,7 @@ def test_repeated_crashes_of_a_child_process_lose_no_trade(tmp_path, module, kin
             server.trade(ada, bob, size=UNIT // 10, count=5)
             wait_until(lambda: server.chain()["state"] == "ready")
         server.url = url or server.chain()["rpcUrl"]
-        assert server.until_settled()["difference"] == 0
+        assert server.until_settled().difference == 0
         trades = server.settlements_by_id()
         assert len(trades) == 50
         assert {settlement for settlement, _ in trades.values()} == {"settled"}

@@ -38,7 +38,7 @@ def run_and_kill_servers(folder, chain, url):
             live.stop() if number % 3 == 2 else live.kill()
     with live_server(folder, chain=chain, **SETTINGS) as live:
         server = SettlingServer(live, url)
-        assert server.until_settled()["difference"] == 0
+        assert server.until_settled().difference == 0
         check(server)
         books = server.books.accounts(*server.tokens())
         live.kill()
@@ -56,7 +56,7 @@ def check(server):
     assert {settlement for settlement, _ in trades} == {"settled"}
     for _, hashed in trades:
         assert server.ask("eth_getTransactionReceipt", hashed)["status"] == "0x1"
-    statuses = {each["status"] for each in server.operations(limit=100)}
+    statuses = {each.status for each in server.operations()}
     assert statuses == {"done"}
 
 

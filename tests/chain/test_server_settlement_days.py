@@ -198,7 +198,7 @@ class Day:
                 kill_child(server.live.process.pid, WORKER)
             self.hostile_actions[number % len(self.hostile_actions)]()
         wait_until(lambda: server.chain()["state"] == "ready")
-        assert server.quiet()["difference"] == 0
+        assert server.quiet().difference == 0
         self.count()
         assert dict(self.expected) == self.held()
         advance_time(server, HOUR_S)

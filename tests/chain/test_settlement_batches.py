@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 
-from clob_server.chain.operation_bodies import SettleBody
+from clob.wire.operations import SettleBody
 from tests.chain.chains import Chain, answer_of
 from tests.chain.nodes import KINDS, running, start_node
 from tests.chain.settlements import (

@@ -5,8 +5,8 @@ from itertools import accumulate
 from typing import Any, Final
 
 from clob.signing import salt_number
+from clob.wire.operations import FillBody, PartyBody
 from clob_server.chain.eth.abi import AbiError, Event, Function
-from clob_server.chain.operation_bodies import FillBody, PartyBody
 
 FILLS_MAX: Final = 25
 """Maximum number of fills in a call."""

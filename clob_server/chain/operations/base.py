@@ -6,9 +6,9 @@ from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 import msgspec
 
+from clob.wire.operations import kind_of
 from clob_server.chain.config import Addresses
 from clob_server.chain.messages import Hashes
-from clob_server.chain.operation_bodies import kind_of
 from clob_server.chain.operations.calls import StepBuilder
 from clob_server.chain.operations.reserved import Reservation, ReservedAmounts
 from clob_server.chain.tx.gas_limits import StepCall

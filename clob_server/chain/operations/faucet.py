@@ -9,9 +9,9 @@ from typing import Final
 
 import msgspec
 
+from clob.wire.operations import FaucetAnswer, FaucetBody
 from clob_server.chain.eth.accounts import ETHER_WEI
 from clob_server.chain.eth.rpc import number, result
-from clob_server.chain.operation_bodies import FaucetAnswer, FaucetBody
 from clob_server.chain.operations.base import OperationContext, Run, Work, step_hash
 from clob_server.chain.operations.calls import ETHER_TRANSFER_GAS
 from clob_server.chain.operations.preconditions import check_gas, check_user, read_once

@@ -2,8 +2,8 @@
 
 from typing import Final
 
+from clob.wire.operations import PrepareAnswer, PrepareBody, ReportAnswer, ReportBody
 from clob_server.chain.eth.token_ids import condition_id, token_ids
-from clob_server.chain.operation_bodies import PrepareAnswer, PrepareBody, ReportAnswer, ReportBody
 from clob_server.chain.operations.base import (
     OperationContext,
     OperationRejectedError,

@@ -4,7 +4,7 @@ Both tokens are transferred to the operator and confirmed before they are merged
 holds tokens of other operations, which would replace a missing one.
 """
 
-from clob_server.chain.operation_bodies import MergeAnswer, MergeBody
+from clob.wire.operations import MergeAnswer, MergeBody
 from clob_server.chain.operations.base import Lock, OperationContext, Run, Work, step_hash
 from clob_server.chain.operations.preconditions import (
     check_approved,

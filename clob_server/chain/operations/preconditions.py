@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
 from clob.signing import ZERO_ADDRESS
+from clob.wire.operations import ConversionBody
 from clob_server.chain.eth.abi import AbiError, Function
 from clob_server.chain.eth.rpc import (
     NodeError,
@@ -16,7 +17,6 @@ from clob_server.chain.eth.rpc import (
     result,
 )
 from clob_server.chain.eth.token_ids import OUTCOME_SLOTS, token_ids
-from clob_server.chain.operation_bodies import ConversionBody
 from clob_server.chain.operations.base import OperationContext, OperationRejectedError
 from clob_server.chain.operations.calls import BALANCES, DENOMINATOR, IS_APPROVED, NUMERATOR, SLOTS
 from clob_server.chain.operations.reserved import Reservation

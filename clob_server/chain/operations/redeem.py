@@ -5,8 +5,8 @@ condition may run meanwhile, and the wallet is paid for the tokens transferred f
 tokens of the condition belong to stuck operations, for which the redemption is recorded.
 """
 
+from clob.wire.operations import RedeemAnswer, RedeemBody
 from clob_server.chain.eth.token_ids import token_ids
-from clob_server.chain.operation_bodies import RedeemAnswer, RedeemBody
 from clob_server.chain.operations.base import (
     Lock,
     OperationContext,

@@ -11,7 +11,7 @@ from typing import Final, TypeAlias
 
 import msgspec
 
-from clob_server.chain.operation_bodies import MergeBody, RedeemBody, SplitBody
+from clob.wire.operations import MergeBody, RedeemBody, SplitBody
 from clob_server.chain.operations.base import OperationContext, Run, StepFailedError
 from clob_server.chain.operations.preconditions import payout_of, payout_reads, read_until_valid
 from clob_server.chain.tx.gas_limits import StepCall

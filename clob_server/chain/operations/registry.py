@@ -5,7 +5,7 @@ from typing import Any, Final, TypeAlias
 
 import msgspec
 
-from clob_server.chain.operation_bodies import (
+from clob.wire.operations import (
     AnyBody,
     FaucetBody,
     MergeBody,

@@ -6,6 +6,7 @@ transaction succeeds. The contract skips trades that are settled already, so res
 
 from typing import Final
 
+from clob.wire.operations import SettleAnswer, SettleBody
 from clob_server.chain.eth.exchange_abi import (
     FILL_GAS,
     FILLS_MAX,
@@ -13,7 +14,6 @@ from clob_server.chain.eth.exchange_abi import (
     OPERATOR,
     encode_settle_bodies,
 )
-from clob_server.chain.operation_bodies import SettleAnswer, SettleBody
 from clob_server.chain.operations.base import (
     OperationContext,
     OperationRejectedError,

@@ -1,6 +1,6 @@
 """Split: converts collateral of a wallet into the same amount of both outcome tokens."""
 
-from clob_server.chain.operation_bodies import Permit, SplitAnswer, SplitBody
+from clob.wire.operations import Permit, SplitAnswer, SplitBody
 from clob_server.chain.operations.base import (
     Lock,
     OperationContext,

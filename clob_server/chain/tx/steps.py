@@ -71,7 +71,7 @@ class Step(Draft, frozen=True):
     counts: int
     """1 for the current attempt of the step, 0 for earlier attempts."""
     status: str
-    """Status, see ``messages.StepView``."""
+    """Status, see :class:`~clob.wire.operations.StepView`."""
     hash: str | None
     """Hash of the mined transaction."""
     block: int | None

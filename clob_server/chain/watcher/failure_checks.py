@@ -5,6 +5,7 @@ from functools import partial
 from operator import attrgetter, ne, not_
 from typing import Any, Final, NamedTuple, TypeAlias
 
+from clob.wire.operations import FillBody, PartyBody
 from clob_server.chain.config import Addresses
 from clob_server.chain.eth.abi import Function
 from clob_server.chain.eth.exchange_abi import (
@@ -17,7 +18,6 @@ from clob_server.chain.eth.exchange_abi import (
     body_signature,
     body_values,
 )
-from clob_server.chain.operation_bodies import FillBody, PartyBody
 from clob_server.chain.operations.calls import ALLOWANCE, BALANCE, IS_APPROVED
 from clob_server.chain.operations.preconditions import Read
 from clob_server.chain.watcher.failure_reasons import BUY, Reason, parties, payer, payment

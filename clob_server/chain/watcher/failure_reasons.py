@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from clob.signing import ZERO_ADDRESS
+from clob.wire.operations import FillBody, PartyBody
 from clob_server.chain.eth.abi import PANICS, printable, revert_error, show
 from clob_server.chain.eth.exchange_abi import DELAY_S, FILL_GAS
-from clob_server.chain.operation_bodies import FillBody, PartyBody
 
 REASON_MAX: Final = 256
 """Maximum length of an error text, which is also the limit of the log."""

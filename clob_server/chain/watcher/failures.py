@@ -9,6 +9,7 @@ import logging
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
+from clob.wire.operations import FillBody
 from clob_server.chain.config import Addresses
 from clob_server.chain.eth.abi import AbiError, Function
 from clob_server.chain.eth.exchange_abi import DELAY_S, FILL_GAS, decode_settle
@@ -21,7 +22,6 @@ from clob_server.chain.eth.rpc import (
     parsing,
     result,
 )
-from clob_server.chain.operation_bodies import FillBody
 from clob_server.chain.operations.calls import APPROVED, TOKEN_TRANSFERRED, TRANSFERRED
 from clob_server.chain.operations.preconditions import Read
 from clob_server.chain.tx.node import Node, is_failure

@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
+from clob.wire.operations import Counts
 from clob_server.chain import messages
 from clob_server.chain.config import DEVELOPMENT_CHAIN
 from clob_server.chain.eth.rpc import NodeError, Rpc, number, parsing
@@ -24,6 +25,7 @@ from clob_server.chain.tx.outbox import Outbox, OutboxError
 from clob_server.chain.tx.sender import Signer
 from clob_server.chain.tx.steps import Step
 from clob_server.chain.watcher.watcher import Watcher
+from clob_server.chain.worker.node_requests import NodeRequests
 from clob_server.chain.worker.operations import OperationRunner
 from clob_server.chain.worker.setup import (
     ForeignChainError,
@@ -65,6 +67,7 @@ class ChainWorker:
         )
         self._node = self._parts.context.node
         self._tracker = self._parts.tracker
+        self._requests = NodeRequests(self._node, config.chain_id, self._send)
         depths = config.confirmations, config.final_blocks
         self._watcher = Watcher(self._node, *depths, self._send, config.from_block)
 
@@ -77,6 +80,7 @@ class ChainWorker:
         try:
             await first_of(self._listen(lines), self._send_states(), self._work())
         finally:
+            self._requests.close()
             await self._runner.close()
 
     async def _listen(self, lines: asyncio.StreamReader) -> None:
@@ -86,6 +90,8 @@ class ChainWorker:
                 self._watcher.handle(message)
             elif isinstance(message, messages.MoveClock):
                 await self._move_clock(message)
+            elif isinstance(message, messages.AskNode | messages.SendFrom):
+                self._requests.handle(message)
             else:
                 self._runner.handle(message)
             self._changed.set()
@@ -199,7 +205,7 @@ class ChainWorker:
             operator=node.operator,
             operator_balance_wei=None if node.balance is None else str(node.balance),
             out_of_gas=is_out_of_gas,
-            counts=messages.Counts(**self._outbox.counts),
+            counts=Counts(**self._outbox.counts),
             num_bumped=self._outbox.num_bumped,
             num_rebroadcast=self._parts.stuck.num_rebroadcast,
             num_foreign=self._outbox.num_foreign,

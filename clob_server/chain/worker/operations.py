@@ -8,6 +8,7 @@ from typing import Any, Final, cast
 
 import msgspec
 
+from clob.wire.operations import OperationView, Status, StepView
 from clob_server.chain import messages
 from clob_server.chain.operations.base import (
     Lock,
@@ -63,13 +64,13 @@ class Locks:
                 del self._held[lock.condition]
 
 
-def operation_view(operation: Operation, steps: list[Step]) -> messages.OperationView:
+def operation_view(operation: Operation, steps: list[Step]) -> OperationView:
     """Return an operation and its steps for the admin API."""
-    return messages.OperationView(
+    return OperationView(
         number=operation.number,
         id=operation.id,
         kind=operation.kind,
-        status=cast(messages.Status, operation.status),
+        status=cast(Status, operation.status),
         body=msgspec.Raw(operation.body),
         error=operation.error,
         begun_ms=operation.begun_ms,
@@ -78,9 +79,9 @@ def operation_view(operation: Operation, steps: list[Step]) -> messages.Operatio
     )
 
 
-def step_view(step: Step) -> messages.StepView:
+def step_view(step: Step) -> StepView:
     """Return a step for the admin API."""
-    return messages.StepView(
+    return StepView(
         name=step.name,
         status=step.status,
         nonce=step.nonce,

@@ -9,9 +9,9 @@ from clob import PairedTrade, Side, Trade
 from clob.errors import UnknownOrderError
 from clob.events import MatchType
 from clob.signing.fields import received
+from clob.wire.orders import OrderBody
 from clob_server.api.problems import ApiError
 from clob_server.api.request import Reply, reply
-from clob_server.api.schemas import OrderBody
 from clob_server.core.serialize import order_body
 from clob_server.dialects.polymarket.context import Polymarket
 from clob_server.dialects.polymarket.credentials import Credentials

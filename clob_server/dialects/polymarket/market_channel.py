@@ -11,6 +11,7 @@ import msgspec
 
 from clob import OrderAdded, PairedTrade, Side, Trade
 from clob.depth import Depth
+from clob.wire.messages import RESTART
 from clob_server.dialects.polymarket.context import Polymarket
 from clob_server.dialects.polymarket.markets import Token
 from clob_server.dialects.polymarket.reads import hashed, levels_json
@@ -18,7 +19,6 @@ from clob_server.dialects.polymarket.units import WEI, decimal, price_text
 from clob_server.feed.broadcast import Broadcaster, Group
 from clob_server.feed.event_messages import BookOpened, FeedEvent
 from clob_server.feed.market_stream import MarketStream, NewEvents
-from clob_server.feed.messages import RESTART
 from clob_server.feed.subscriber import BEHIND, BookSources, BookSubscription, Subscriber
 from clob_server.transport.websocket import text_frame
 

@@ -5,6 +5,7 @@ it has both tokens and they are numbers, as signed orders need.
 """
 
 from collections.abc import Sequence
+from itertools import islice
 from typing import Any, Final, NamedTuple
 
 from clob import AddMarket, Market, Mode, RemoveMarket, SetMarket
@@ -21,7 +22,6 @@ from clob_server.dialects.polymarket.units import TICK, decimal
 OUTCOMES: Final = ("Yes", "No")
 """Names of the outcomes."""
 
-_CHANGES: Final = frozenset((AddMarket, SetMarket, RemoveMarket, BindMarket))
 _NO_HASH: Final = f"0x{bytes(32).hex()}"
 
 
@@ -41,18 +41,24 @@ class Token(NamedTuple):
 
 
 class MarketIndex:
-    """The visible markets; they are looked for again after a command that changes markets."""
+    """The visible markets; it follows the commands that change markets."""
 
     def __init__(self, state: ServerState) -> None:
         self._state: Final = state
+        self._visible: dict[str, tuple[Token, Token]] = {}
         self._tokens: dict[str, Token] = {}
         self._conditions: dict[str, str] = {}
-        self._is_current = False
+        for market in state.markets:
+            self._update(market)
 
     def on_batch(self, batch: Sequence[Committed]) -> None:
-        """Note that a batch has changed markets."""
-        if self._is_current and any(type(done.command) in _CHANGES for done in batch):
-            self._is_current = False
+        """Follow the changes of markets in a batch."""
+        for done in batch:
+            command = done.command
+            if isinstance(command, AddMarket | SetMarket):
+                self._update(command.market.id)
+            elif isinstance(command, RemoveMarket | BindMarket):
+                self._update(command.market)
 
     def token(self, token: str) -> Token:
         """Return a token.
@@ -60,7 +66,7 @@ class MarketIndex:
         Raises:
             UnknownMarketError: no visible market has it.
         """
-        found = self._current()._tokens.get(token)
+        found = self._tokens.get(token)
         if found is None:
             raise UnknownMarketError(f"there is no order book of token {received(token[:99])}")
         return found
@@ -71,47 +77,40 @@ class MarketIndex:
         Raises:
             UnknownMarketError: there is none.
         """
-        name = self._current()._conditions.get(condition_id.lower())
+        name = self._conditions.get(condition_id.lower())
         if name is None:
             raise UnknownMarketError(f"there is no market {received(condition_id[:99])}")
         return self._state.markets[name]
 
     def tokens(self, market: Market) -> tuple[Token, Token]:
         """Return the tokens of a visible market, YES first."""
-        tokens = self._current()._tokens
-        return tokens[market.yes], tokens[market.no]
+        return self._visible[market.id]
 
     def sees(self, market: str) -> bool:
         """Return whether a market is visible."""
-        found = self._state.markets.get(market)
-        token = None if found is None else self._current()._tokens.get(found.yes)
-        return token is not None and token.market == market
+        return market in self._visible
 
     def page(self, first: int, count: int) -> list[Market]:
         """Return visible markets in the order in which they were created."""
-        names = list(self._current()._conditions.values())[first : first + count]
-        return [self._state.markets[name] for name in names]
+        visible = (market for name, market in self._state.markets.items() if self.sees(name))
+        return list(islice(visible, first, first + count))
 
-    def _current(self) -> "MarketIndex":
-        """Look for the visible markets if there were changes."""
-        if not self._is_current:
-            self._tokens, self._conditions = {}, {}
-            for market in self._state.markets.values():
-                self._add(market)
-            self._is_current = True
-        return self
-
-    def _add(self, market: Market) -> None:
-        """Add a market unless it is hidden."""
-        yes, no = market.yes, market.no
-        if not (is_number(yes) and is_number(no)):
+    def _update(self, name: str) -> None:
+        """Follow a change of a market, which may be hidden or removed."""
+        for token in self._visible.pop(name, ()):
+            del self._tokens[token.token]
+            self._conditions.pop(token.condition_id, None)
+        market = self._state.markets.get(name)
+        if market is None or not (is_number(market.yes) and is_number(market.no)):
             return
+        yes, no = market.yes, market.no
         condition = self._state.registry.conditions.get(market.id)
         raw = keccak256(market.id.encode()) if condition is None else condition.condition_id
         condition_id = f"0x{raw.hex()}"
         self._conditions[condition_id] = market.id
         self._tokens[yes] = Token(market.id, condition_id, yes, no, OUTCOMES[0])
         self._tokens[no] = Token(market.id, condition_id, no, yes, OUTCOMES[1])
+        self._visible[name] = self._tokens[yes], self._tokens[no]
 
 
 def is_number(token: str) -> bool:

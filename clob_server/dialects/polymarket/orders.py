@@ -23,11 +23,11 @@ from clob import (
 )
 from clob.signing import ORDER, InvalidFieldError, SignedOrder, order_hash, to_order, verify
 from clob.signing.profiles import Profile
+from clob.wire.orders import CreatedBody
 from clob_server.api.faults import check_names, fault, wrong
 from clob_server.api.options import OrderOptions, check_expiration
 from clob_server.api.problems import ApiError, text_of
 from clob_server.api.request import Reply, kind_of, reply
-from clob_server.api.schemas import CreatedBody
 from clob_server.core.sequencer import Committed, QueuedCommand
 from clob_server.dialects.polymarket.context import Polymarket
 from clob_server.dialects.polymarket.credentials import Credentials
@@ -286,9 +286,8 @@ async def cancel_resting(
 
 def has_hidden_orders(polymarket: Polymarket, makers: Iterable[str]) -> bool:
     """Return whether one of some makers has resting orders in markets that are not visible."""
-    state, sees = polymarket.server.state, polymarket.markets.sees
-    hidden = [market for market in state.markets if not sees(market)]
-    return any(state.matcher.open_orders(maker, each) for maker in makers for each in hidden)
+    matcher, sees = polymarket.server.state.matcher, polymarket.markets.sees
+    return any(not sees(market) for maker in makers for market in matcher.open_markets(maker))
 
 
 def removed_by(done: Iterable[Committed]) -> AbstractSet[str | int]:

@@ -12,6 +12,7 @@ from typing import Any, Final
 import msgspec
 
 from clob import ClobError
+from clob.wire.messages import POLICY
 from clob_server.api.faults import wrong
 from clob_server.api.problems import ApiError, text_of
 from clob_server.api.request import Receive, Scope, Send, kind_of, not_json
@@ -19,7 +20,6 @@ from clob_server.dialects.polymarket.context import Polymarket
 from clob_server.dialects.polymarket.credentials import Credentials
 from clob_server.dialects.polymarket.market_channel import MarketChannel, TokenSubscription
 from clob_server.dialects.polymarket.user_channel import WalletChannel, WalletSubscription
-from clob_server.feed.messages import POLICY
 from clob_server.feed.session import MessageHandler, is_request
 from clob_server.feed.subscriber import Subscriber
 

@@ -17,6 +17,7 @@ from clob import (
     RemovalReason,
     Trade,
 )
+from clob.wire.messages import POLICY, RESTART
 from clob_server.core.commands import DeactivateCredentials
 from clob_server.core.sequencer import Committed, Steps, begin
 from clob_server.core.serialize import order_body
@@ -27,7 +28,6 @@ from clob_server.dialects.polymarket.market_channel import frame
 from clob_server.dialects.polymarket.orders import public_id
 from clob_server.dialects.polymarket.wallets import wallets_of
 from clob_server.feed.broadcast import FeedClient
-from clob_server.feed.messages import POLICY, RESTART
 from clob_server.history.store import TradeRow
 
 PLACEMENT, UPDATE, CANCELLATION = "PLACEMENT", "UPDATE", "CANCELLATION"

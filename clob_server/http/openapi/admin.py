@@ -2,22 +2,25 @@
 
 from typing import Final
 
-from clob_server.api.schemas import OperationBody, OrderBody, SettlementBody
-from clob_server.chain.messages import OperationView
-from clob_server.http.admin_schemas import (
+from clob.wire.admin import (
     AdminMarketBody,
     BackupBody,
     ChainBody,
     ClockBody,
-    ClockRequest,
     EngineBody,
     KeyBody,
+    NewKeyBody,
+)
+from clob.wire.info import SettlementBody
+from clob.wire.operations import OperationBody, OperationView
+from clob.wire.orders import OrderBody
+from clob_server.http.admin_schemas import (
+    ClockRequest,
     KeyRequest,
     LimitsBody,
     LimitsRequest,
     MarketChange,
     MarketRequest,
-    NewKeyBody,
     OutcomeRequest,
 )
 from clob_server.http.openapi.common import (

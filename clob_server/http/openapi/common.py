@@ -102,7 +102,11 @@ SIDE: Final[Schema] = {
 """A side; one type per enumeration, since generators of clients drop routes with mixed ones."""
 SIGNATURE: Final[Schema] = {"type": "string", "pattern": "^0x[0-9a-fA-F]{130}$"}
 """A signature: r, s and v."""
-MARKET_ID: Final[Schema] = {"type": "string", "pattern": "^[A-Za-z0-9._:-]{1,64}$"}
+MARKET_ID: Final[Schema] = {
+    "type": "string",
+    "pattern": "^[A-Za-z0-9._:-]{1,64}$",
+    "not": {"enum": [".", ".."]},
+}
 MILLISECONDS: Final[Schema] = {"type": "integer", "minimum": 0}
 COUNT: Final[Schema] = {"type": "integer", "minimum": 0}
 TEXT: Final[Schema] = {"type": "string"}
@@ -219,9 +223,10 @@ FORMATS: Final[dict[str, Schema]] = {
     **dict.fromkeys(ADDRESSES, ADDRESS),
     **dict.fromkeys(NUMBERS, DIGITS),
     "tokenId": {"type": "string", "pattern": "^[0-9]{1,78}$"},
-    "marketId": MARKET_ID,
+    "marketId": {"type": "string", "pattern": MARKET_ID["pattern"]},
     "signature": {"type": "string", "pattern": "^0x[0-9a-f]{130}$"},
     "orderHash": {"type": "string", "pattern": "^0x[0-9a-f]{64}$"},
+    "txHash": {"type": "string", "pattern": "^0x[0-9a-f]{64}$"},
     "type": {"type": "string", "pattern": "^/docs#[A-Z_]+$"},
 }
 """Schemas of texts by field name; other fields may be any text."""

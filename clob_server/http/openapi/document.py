@@ -7,13 +7,16 @@ from typing import Any, Final
 import msgspec
 
 import clob
-from clob_server.api import problems, schemas, ticker_schemas
+from clob.wire import accounts, info, operations
+from clob.wire import admin as admin_bodies
+from clob.wire import markets as market_bodies
+from clob.wire import orders as order_bodies
+from clob_server.api import problems
 from clob_server.api.docstrings import field_texts
 from clob_server.api.problems import CONTENT_TYPE, PROBLEMS, ProblemBody
 from clob_server.auth.policy import ROUTE_RULES, Budget
-from clob_server.chain import messages, operation_bodies
 from clob_server.http import admin_schemas
-from clob_server.http.openapi import admin, gasless, makers, markets, orders
+from clob_server.http.openapi import admin, dev_wallets, gasless, makers, markets, orders
 from clob_server.http.openapi.common import (
     ANSWER_HEADERS,
     CURSOR,
@@ -39,6 +42,7 @@ DESCRIBED: Final[Mapping[str, RouteDoc]] = {
     **orders.DESCRIBED,
     **makers.DESCRIBED,
     **gasless.DESCRIBED,
+    **dev_wallets.DESCRIBED,
     **admin.DESCRIBED,
 }
 """Descriptions by route name."""
@@ -51,9 +55,20 @@ Unix milliseconds, except `expiration`, which is in seconds. Every error is a pr
 9457) with a stable `code`; if several codes apply, the first in the table of codes is returned. The
 event stream is described in `/asyncapi.json`."""
 
+BODIES: Final = (
+    accounts,
+    admin_bodies,
+    admin_schemas,
+    info,
+    market_bodies,
+    operations,
+    order_bodies,
+    problems,
+)
+"""Modules of the structs of bodies."""
 KINDS: Final = {
     name: kind
-    for module in (schemas, ticker_schemas, problems, admin_schemas, operation_bodies, messages)
+    for module in BODIES
     for name, kind in vars(module).items()
     if isinstance(kind, type) and issubclass(kind, msgspec.Struct)
 }

@@ -2,8 +2,7 @@
 
 from typing import Final
 
-from clob_server.api.schemas import OperationBody
-from clob_server.chain.operation_bodies import FaucetAnswer, MergeAnswer, RedeemAnswer, SplitAnswer
+from clob.wire.operations import FaucetAnswer, MergeAnswer, OperationBody, RedeemAnswer, SplitAnswer
 from clob_server.http.openapi import common
 
 TAG: Final = "Gasless operations"
@@ -13,6 +12,13 @@ IDEMPOTENCY_KEY: Final = common.FieldDoc(
     "Idempotency-Key",
     {"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[!-~]+$"},
     "Your name for the request. Repeating it returns the answer of the same operation.",
+)
+PREFER: Final = common.FieldDoc(
+    "Prefer",
+    {"type": "string", "pattern": "^ *wait *= *[0-9]{1,6} *$"},
+    "`wait=1`: answer after a second at the latest, with `OPERATION_PENDING` and the transactions "
+    "so far if the operation is still running. Repeat the request with the same `Idempotency-Key` "
+    "to follow it (RFC 7240).",
 )
 COMPLETION: Final = (
     "Responds when the operation is complete on the chain. `OPERATION_PENDING` means that it is "
@@ -71,7 +77,7 @@ DESCRIBED: Final = {
         "Split collateral into YES and NO tokens",
         SplitAnswer,
         f"The wallet must approve the operator for its collateral or sign a permit. {COMPLETION}",
-        headers=(IDEMPOTENCY_KEY,),
+        headers=(IDEMPOTENCY_KEY, PREFER),
         body=common.record(*PAIR, PERMIT),
         codes=CONVERTING,
         example=EXAMPLE,
@@ -81,7 +87,7 @@ DESCRIBED: Final = {
         "Merge YES and NO tokens into collateral",
         MergeAnswer,
         f"The wallet must approve the operator for its outcome tokens. {COMPLETION}",
-        headers=(IDEMPOTENCY_KEY,),
+        headers=(IDEMPOTENCY_KEY, PREFER),
         body=common.record(*PAIR),
         codes=CONVERTING,
         example=EXAMPLE,
@@ -91,7 +97,7 @@ DESCRIBED: Final = {
         "Redeem the tokens of a resolved market",
         RedeemAnswer,
         f"Redeems all of the wallet's tokens; the operator must be approved. {COMPLETION}",
-        headers=(IDEMPOTENCY_KEY,),
+        headers=(IDEMPOTENCY_KEY, PREFER),
         body=common.record(USER, CONDITION),
         codes=REDEEMING,
         example={"user": common.DEMO_USER, "conditionId": common.DEMO_CONDITION},
@@ -101,7 +107,7 @@ DESCRIBED: Final = {
         "Request test collateral",
         FaucetAnswer,
         f"At most 500 units per wallet in 24 hours. {COMPLETION}",
-        headers=(IDEMPOTENCY_KEY,),
+        headers=(IDEMPOTENCY_KEY, PREFER),
         body=common.record(USER),
         codes=(*CHAIN, "FAUCET_LIMIT", "NOT_ON_THIS_ENVIRONMENT", "CLOCK_WENT_BACK", "ENGINE_FULL"),
         example={"user": common.DEMO_USER},

@@ -2,8 +2,9 @@
 
 from typing import Final
 
+from clob.wire.accounts import AccountBody
+from clob.wire.orders import MakerFill, OrderBody, OrderWithFills
 from clob_server.api.options import CLIENT_ID_MAX
-from clob_server.api.schemas import AccountBody, MakerFill, OrderBody, OrderWithFills
 from clob_server.http.openapi.common import (
     ADDRESS,
     CURSOR,
@@ -47,7 +48,9 @@ DESCRIBED: Final = {
         list[OrderBody],
         "Open orders are listed in order of acceptance, finished ones from the newest; with "
         "`status=all` the open ones come first, and an order that finishes between two pages may "
-        "be listed twice. History keeps finished orders for `--history-days`. " + PAGED,
+        "be listed twice. History keeps finished orders for `--history-days`. A request reads a "
+        "bounded number of finished orders: a page of few selected ones may be short or empty, and "
+        "`Link` leads on. " + PAGED,
         query=(
             FieldDoc("maker", ADDRESS, "Only orders of this wallet; required for finished ones."),
             FieldDoc("marketId", MARKET_ID, "Only orders of this market."),

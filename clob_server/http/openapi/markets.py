@@ -2,20 +2,22 @@
 
 from typing import Any, Final
 
-from clob_server.api.schemas import (
+from clob.wire.info import (
     AdvancedClockBody,
     AdvanceRequest,
-    CandlesBody,
     HealthBody,
-    MarketBody,
-    OrderbookBody,
     ReadyBody,
     RootBody,
     TimeBody,
+)
+from clob.wire.markets import (
+    CandlesBody,
+    MarketBody,
+    OrderbookBody,
+    TickerBody,
     TradeBody,
     TradesBody,
 )
-from clob_server.api.ticker_schemas import TickerBody
 from clob_server.history.candles import INTERVALS_MS
 from clob_server.http.openapi.common import (
     COMMAND,
@@ -91,10 +93,20 @@ DESCRIBED: Final = {
         TAG,
         "Get the ticker of a market",
         TickerBody,
-        "Best prices of the books, last prices, and volume, high and low of the last 24 hours, "
-        "1,440 minutes up to the current one, all at `seq`.",
+        "Best prices of the books, last prices, open interest, and volume, high and low of the "
+        "last 24 hours, 1,440 minutes up to the current one, all at `seq`.",
         query=(MIN_SEQ,),
+        headers_sent=("x-applied-seq",),
         codes=("INVALID_FIELD", "UNKNOWN_MARKET", "RECOVERING"),
+    ),
+    "list_tickers": RouteDoc(
+        TAG,
+        "List the tickers of all markets, oldest market first",
+        list[TickerBody],
+        "Each is that of `GET /api/markets/{marketId}/ticker`, at its own `seq`. " + PAGED,
+        query=(MIN_SEQ, page_size(maximum=500, default=100), CURSOR),
+        headers_sent=("x-applied-seq",),
+        codes=("INVALID_FIELD", "RECOVERING"),
     ),
     "get_candles": RouteDoc(
         TAG,
@@ -118,7 +130,13 @@ SERVER_TAG: Final = "Server"
 UNCHANGED: Final = {304: "Unchanged."}
 
 SERVER_DESCRIBED: Final = {
-    "root": RouteDoc(SERVER_TAG, "Get version, environment and endpoints", RootBody),
+    "root": RouteDoc(
+        SERVER_TAG,
+        "Get version, environment and endpoints",
+        RootBody,
+        "A client whose `Accept` lists `text/html` is redirected to the page at `/ui`.",
+        others={302: "The client accepts HTML; `Location` is `/ui`."},
+    ),
     "health": RouteDoc(SERVER_TAG, "Check liveness", HealthBody),
     "ready": RouteDoc(
         SERVER_TAG,
@@ -151,6 +169,7 @@ SERVER_DESCRIBED: Final = {
         others=UNCHANGED,
     ),
     "docs": RouteDoc(SERVER_TAG, "Show this document as a page", "text/html", others=UNCHANGED),
+    "trading_page": RouteDoc(SERVER_TAG, "Show the trading page", "text/html", others=UNCHANGED),
     "admin_page": RouteDoc(SERVER_TAG, "Show the dashboard", "text/html", others=UNCHANGED),
     "web_file": RouteDoc(
         SERVER_TAG, "Get a file of the pages", "text/*", codes=("NOT_FOUND",), others=UNCHANGED

@@ -3,8 +3,7 @@
 from collections.abc import Mapping
 from typing import Final, TypeAlias
 
-from clob_server.api.problems import ProblemBody
-from clob_server.api.schemas import (
+from clob.wire.orders import (
     CancelledBody,
     CreatedBody,
     DelegateBody,
@@ -15,6 +14,7 @@ from clob_server.api.schemas import (
     ReplacedBody,
     SwitchBody,
 )
+from clob_server.api.problems import ProblemBody
 from clob_server.http.openapi.common import (
     ADDRESS,
     COMMAND,
@@ -141,18 +141,30 @@ REFERENCE: Final = " The order is named by its id, its hash, or `client:` and it
 """Ways to name an order of a maker."""
 BOTH_SIDES: Final[Schema] = {"type": "integer", "enum": [0, 1, 2]}
 """A side as a cancel of several orders signs it; 2 for both."""
-REPLACED: Final = FieldDoc(
-    "cancel",
-    optional(
-        record(
-            FieldDoc("timestamp", NUMBER, "The signed Unix milliseconds.", True),
-            FieldDoc("signature", SIGNATURE, "EIP-712 of Cancel(orderId, maker, timestamp).", True),
-            FieldDoc("orderId", optional(TEXT), "The order as in the path, if present."),
-            FieldDoc("maker", optional(ADDRESS), "The maker of the order, if present."),
-        )
-    ),
-    "The signature of the cancel, by the maker.",
+REMAINING_NOW: Final = FieldDoc(
+    "ifRemaining",
+    optional(WEI),
+    "The remaining size that the order must have, in wei; else nothing happens and the response is "
+    "`REMAINING_CHANGED` with the `order`. Signatures do not cover it.",
 )
+REPLACED: Final = (
+    FieldDoc(
+        "cancel",
+        optional(
+            record(
+                FieldDoc("timestamp", NUMBER, "The signed Unix milliseconds.", True),
+                FieldDoc(
+                    "signature", SIGNATURE, "EIP-712 of Cancel(orderId, maker, timestamp).", True
+                ),
+                FieldDoc("orderId", optional(TEXT), "The order as in the path, if present."),
+                FieldDoc("maker", optional(ADDRESS), "The maker of the order, if present."),
+            )
+        ),
+        "The signature of the cancel, by the maker.",
+    ),
+    REMAINING_NOW,
+)
+"""The fields of a replacement that are about the order to cancel."""
 
 Example: TypeAlias = Mapping[str, str | int]
 BUY_EXAMPLE: Final[Example] = {
@@ -229,7 +241,8 @@ DESCRIBED: Final = {
         "Cancels the orders that pass the filters, or with `all=true` every one, in one command. "
         "Production requires a key bound to the maker, or the maker's signature, which covers the "
         "filters (absent: empty text, or side 2) and cancels only orders accepted until "
-        "`timestamp`.",
+        "`timestamp`. If that is ahead of the server's time (by 5 seconds at most), the orders are "
+        "cancelled at once and the response comes when it has passed.",
         query=(
             FieldDoc("marketId", MARKET_ID, "Only orders of this market."),
             FieldDoc("tokenId", TOKEN_TEXT, "Only orders of this outcome token."),
@@ -267,6 +280,7 @@ DESCRIBED: Final = {
         "requires a key bound to the maker or the maker's signature." + REFERENCE,
         body=record(
             FieldDoc("remaining", WEI, "The new remaining size, in wei, above 0.", True),
+            REMAINING_NOW,
             *authority("Reduce(orderId, maker, remaining, timestamp)"),
         ),
         codes=(
@@ -274,6 +288,7 @@ DESCRIBED: Final = {
             "AMOUNT_TOO_LARGE",
             "AMOUNT_TOO_SMALL",
             "SIZE_NOT_REDUCED",
+            "REMAINING_CHANGED",
             *CANCELLING,
         ),
         example={"maker": GASLESS_EXAMPLE["maker"], "remaining": "1000000000000000000"},
@@ -287,11 +302,11 @@ DESCRIBED: Final = {
         "`duplicate: true`." + REFERENCE,
         body={
             "anyOf": [
-                {**each, "properties": {**each["properties"], **record(REPLACED)["properties"]}}
+                {**each, "properties": {**each["properties"], **record(*REPLACED)["properties"]}}
                 for each in (SIGNED_ORDER, GASLESS_ORDER)
             ]
         },
-        codes=(*PLACING_EITHER, *CANCELLING),
+        codes=("REMAINING_CHANGED", *PLACING_EITHER, *CANCELLING),
         example=GASLESS_EXAMPLE,
     ),
     "create_batch": RouteDoc(

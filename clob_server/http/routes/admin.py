@@ -11,16 +11,13 @@ import msgspec
 
 from clob import Cancel, Limits, SetLimits
 from clob.errors import OrderNotOpenError
+from clob.wire.admin import ClockBody, EngineBody, KeyBody, NewKeyBody
 from clob_server.api.request import Reply, reply
 from clob_server.core.commands import ApiKey, Budgets, DeactivateKey, SetBudgets
 from clob_server.http.admin_schemas import (
-    ClockBody,
     ClockRequest,
-    EngineBody,
-    KeyBody,
     KeyRequest,
     LimitsRequest,
-    NewKeyBody,
     add_key,
     draw_key,
     key_fields,
@@ -111,7 +108,7 @@ async def engine_numbers(call: Request) -> Reply:
             command_seq=server.sequencer.seq,
             event_hash=server.sequencer.event_hash.hex(),
             waiting=server.sequencer.num_queued,
-            markets=len(server.state.matcher.markets),
+            markets=len(server.state.markets),
             open_orders=len(server.state.matcher),
             history_lag=server.history.lag,
             subscribers=len(server.feed.subscribers),

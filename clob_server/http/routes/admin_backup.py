@@ -6,10 +6,10 @@ from typing import Final
 
 import msgspec
 
+from clob.wire.admin import BackupBody, PositionBody
 from clob_server.api.problems import ApiError
 from clob_server.api.request import Reply, reply
 from clob_server.auth.api_keys import IDS, secret
-from clob_server.http.admin_schemas import BackupBody, PositionBody
 from clob_server.http.pagination import read_number
 from clob_server.http.routes.admin_chain import NO_STORE
 from clob_server.http.server import Request, Route

@@ -2,12 +2,12 @@
 
 from typing import Final, get_args
 
+from clob.wire.admin import ChainBody
+from clob.wire.operations import Status
 from clob_server.api.faults import wrong
 from clob_server.api.problems import Headers
 from clob_server.api.request import Reply, reply
-from clob_server.chain.messages import Status
 from clob_server.core.serialize import contracts_of
-from clob_server.http.admin_schemas import ChainBody
 from clob_server.http.pagination import CURSOR_MAX, next_page, read_number
 from clob_server.http.routes.gasless import operation_body
 from clob_server.http.server import Request, Route

@@ -12,8 +12,9 @@ from clob import AddMarket, Funds, Market, Mode, SelfTrade, SetMarket, SetMode
 from clob.errors import InvalidAmountError, MarketExistsError, MarketNotOpenError
 from clob.signing import fields
 from clob.units import SIZE_MAX
+from clob.wire.admin import AdminMarketBody, ResolutionBody
 from clob_server.api.faults import missing
-from clob_server.api.options import MIN_SIZE_WEI, market_id
+from clob_server.api.options import MIN_SIZE_WEI, known_market_id, market_id
 from clob_server.api.problems import ApiError
 from clob_server.api.request import Reply, reply
 from clob_server.core.commands import (
@@ -26,20 +27,11 @@ from clob_server.core.commands import (
 )
 from clob_server.core.registry import MarketText
 from clob_server.core.rejections import MarketInUseError
-from clob_server.http.admin_schemas import (
-    AdminMarketBody,
-    MarketChange,
-    MarketRequest,
-    OutcomeRequest,
-    ResolutionBody,
-    read_body,
-)
+from clob_server.http.admin_schemas import MarketChange, MarketRequest, OutcomeRequest, read_body
 from clob_server.http.routes.markets import PAGED, markets_page, terms_of
 from clob_server.http.server import Request, Route, Server
 from clob_server.settlement.markets import OnChain
 
-PAIR_LOT_WEI: Final = 100
-"""Sizes are multiples of this in markets with complementary matching (decision 40)."""
 BASE_BYTES: Final = 16
 """Bytes of the random base that makes the trade ids of one log unique on a chain."""
 
@@ -66,7 +58,6 @@ async def create_market(call: Request) -> Reply:
         resting_fee_rate_bps=request.resting_fee_rate_bps,
         incoming_fee_rate_bps=request.incoming_fee_rate_bps,
         self_trade=SelfTrade[request.self_trade],
-        lot_wei=PAIR_LOT_WEI if request.complementary else 1,
         complementary=request.complementary,
         **(settled_terms(server, condition) if request.settles else {}),
     )
@@ -96,7 +87,7 @@ async def take_over(server: Server, market: Market) -> None:
 
 async def remove_market(call: Request) -> Reply:
     """Remove a market without trades, and return it as it was."""
-    server, name = call.server, market_id(call.params["marketId"])
+    server, name = call.server, known_market_id(call.params["marketId"])
     async with server.admin_lock:
         answer = reply_market(server, name)
         await server.removal.remove(name)
@@ -163,7 +154,7 @@ def read_tokens(request: MarketRequest) -> tuple[str, str]:
 
 async def change_market(call: Request) -> Reply:
     """Change the terms or the texts of a market."""
-    server, name = call.server, market_id(call.params["marketId"])
+    server, name = call.server, known_market_id(call.params["marketId"])
     request = read_body(call, MarketChange)
     terms, words = changed_terms(request), changed_words(request)
     matcher, registry = server.state.matcher, server.state.registry
@@ -210,7 +201,7 @@ def set_mode(mode: Mode) -> Callable[[Request], Awaitable[Reply]]:
     """Return the handler that sets a mode of a market."""
 
     async def handler(call: Request) -> Reply:
-        server, name = call.server, market_id(call.params["marketId"])
+        server, name = call.server, known_market_id(call.params["marketId"])
         async with server.admin_lock:
             await server.sequencer.submit(
                 lambda now_ms: SetMode(market=name, mode=mode, now_ms=now_ms)
@@ -222,7 +213,7 @@ def set_mode(mode: Mode) -> Callable[[Request], Awaitable[Reply]]:
 
 async def resolve_market(call: Request) -> Reply:
     """Resolve a market: remove every order and record the winning token, permanently."""
-    server, name = call.server, market_id(call.params["marketId"])
+    server, name = call.server, known_market_id(call.params["marketId"])
     request = read_body(call, OutcomeRequest)
     outcome, now = request.outcome, request.now
 
@@ -249,7 +240,7 @@ async def resolve_market(call: Request) -> Reply:
 
 async def get_market(call: Request) -> Reply:
     """Return a market, with the progress of its resolution."""
-    return reply_market(call.server, market_id(call.params["marketId"]))
+    return reply_market(call.server, known_market_id(call.params["marketId"]))
 
 
 def reply_market(server: Server, name: str) -> Reply:

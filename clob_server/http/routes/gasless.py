@@ -3,25 +3,26 @@
 The operator pays the gas. A request is read and checked completely before anything is sent.
 """
 
+import re
 from collections.abc import Mapping
 from typing import Any, Final
 
 from clob.errors import InvalidAmountError
 from clob.signing import fields
 from clob.signing.fields import received
-from clob_server.api.faults import check_names, present, read_wallet, wrong
-from clob_server.api.problems import ApiError, Fault, Headers
-from clob_server.api.request import Reply, reply
-from clob_server.api.schemas import OperationBody
-from clob_server.chain.messages import OperationDone, OperationFailed, OperationPending
-from clob_server.chain.operation_bodies import (
+from clob.wire.operations import (
     AnyBody,
     FaucetBody,
     MergeBody,
+    OperationBody,
     Permit,
     RedeemBody,
     SplitBody,
 )
+from clob_server.api.faults import check_names, present, read_wallet, wrong
+from clob_server.api.problems import ApiError, Fault, Headers
+from clob_server.api.request import Reply, reply
+from clob_server.chain.messages import OperationDone, OperationFailed, OperationPending
 from clob_server.chain.worker_client import OperationState
 from clob_server.core.rejections import FaucetLimitError
 from clob_server.http.server import Request, Route
@@ -29,6 +30,8 @@ from clob_server.settlement.operations import operation_id, result_of
 
 KEY_HEADER: Final = "Idempotency-Key"
 """Header with the client's name for a request."""
+PREFER: Final = re.compile(rb"\s*wait\s*=\s*([0-9]{1,6})\s*")
+"""The preference of a client for the longest time until the answer (RFC 7240), seconds."""
 KEY_MAX: Final = 255
 """Longest value of the header, bytes."""
 ID_MAX: Final = 128
@@ -100,7 +103,7 @@ async def run_operation(call: Request, user: str, body: AnyBody) -> Reply:
     name = operation_id("" if call.key is None else call.key.id, user, read_key(call))
     server.guard.may_act_for(call, user)
     server.chain.check_configured()
-    done = await server.operations.run(name, body)
+    done = await server.operations.run(name, body, read_wait(call))
     return Reply(bytes(done.answer), headers=((b"x-operation-id", name.encode()),))
 
 
@@ -186,6 +189,18 @@ def read_permit(value: object) -> Permit | None:
         r=read_word("permit.r", value.get("r")),
         s=read_word("permit.s", value.get("s")),
     )
+
+
+def read_wait(call: Request) -> int | None:
+    """Read how long the client prefers to wait, in seconds; None without a preference.
+
+    Other preferences are ignored, as RFC 7240 says.
+    """
+    for each in call.headers.get(b"prefer", b"").split(b","):
+        wait = PREFER.fullmatch(each)
+        if wait is not None:
+            return int(wait[1])
+    return None
 
 
 def read_key(call: Request) -> bytes | None:

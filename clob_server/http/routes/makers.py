@@ -14,23 +14,19 @@ from clob.errors import UnknownOrderError
 from clob.signing import fields
 from clob.signing.fields import received
 from clob.status import OrderRecord
+from clob.wire.accounts import AccountBalance, AccountBody, ChainBalance, MakerPosition
+from clob.wire.orders import OrderBody, OrderWithFills
 from clob_server.api.faults import one_of, wrong
 from clob_server.api.options import CLIENT_ID_MAX, market_id
 from clob_server.api.problems import Headers
 from clob_server.api.request import Reply, reply
-from clob_server.api.schemas import (
-    AccountBalance,
-    AccountBody,
-    ChainBalance,
-    MakerPosition,
-    OrderBody,
-    OrderWithFills,
-)
+from clob_server.core.ids import cursor_in
 from clob_server.core.serialize import (
     assets_of,
     average,
     balance_fields,
     order_body,
+    sorted_assets,
 )
 from clob_server.history.of_maker import FINISHED, PLACE_MAX, FillRange, FinishedRange
 from clob_server.history.positions import TokenPosition
@@ -61,8 +57,6 @@ POSITIONS_MAX: Final = 1_000
 """Positions in one answer."""
 EMPTY: Final = Balance(0, 0, 0)
 """An account without any amount."""
-PLACE_DIGITS: Final = 20
-"""Digits that a place has fewer of."""
 FINISHED_CURSOR: Final = "f"
 """First character of a cursor that leads to finished orders."""
 
@@ -136,7 +130,8 @@ async def order_of(server: Server, maker: str, ref: str) -> OrderBody:
         order: OrderBody | None = order_body(record, server.state.signature(record.order.id))
     elif ref.startswith(CLIENT):
         names = (("client_id", ref.removeprefix(CLIENT)),)
-        found = await server.history.finished(FinishedRange(maker, FINISHED, PLACE_MAX, 1, names))
+        wanted = FinishedRange(maker, FINISHED, PLACE_MAX, 1, names)
+        found, _ = await server.history.finished(wanted)
         order = found[0][1] if found else None
     else:
         order = await server.lookup.find(ref)
@@ -159,12 +154,13 @@ async def list_orders(call: Request) -> Reply:
         before = read_place("cursor", cursor.removeprefix(FINISHED_CURSOR), PLACE_MAX)
         room = wanted.limit - len(bodies)
         assert wanted.maker is not None
-        found = await server.history.finished(
+        found, last = await server.history.finished(
             FinishedRange(wanted.maker, statuses, before, room + 1, wanted.columns())
         )
         bodies += [body for _, body in found[:room]]
         if len(found) > room:
             last = found[room - 1][0] if room else before
+        if last is not None:
             more = f"{FINISHED_CURSOR}{last}"
     headers = () if more is None else next_page("/api/orders", wanted.query(), more)
     return reply(bodies, headers=(*headers, *applied))
@@ -250,14 +246,16 @@ async def get_account(call: Request) -> Reply:
 
 
 def account_balances(server: Server, maker: str, market: str | None) -> list[AccountBalance]:
-    """Return the accounts of a wallet that are not empty; O(markets) without a market."""
-    matcher, markets = server.state.matcher, server.state.markets
-    chosen = [each for each in markets.values() if market in (None, each.id)]
-    assets = [each for each in map(assets_of, chosen) if each]
-    collaterals = (each[0] for each in assets)
-    tokens = (token for each in assets for token in each[1:])
-    bodies = []
-    for asset in dict.fromkeys((*collaterals, *tokens)):
+    """Return the accounts of a wallet that are not empty, collaterals first."""
+    matcher, bodies = server.state.matcher, []
+    if market is None:
+        own_assets = (asset for _, asset in matcher.balances(maker))
+        reported = server.settlement.inbox.assets(maker)
+        assets: Sequence[str] = sorted_assets(matcher, {*own_assets, *reported})
+    else:
+        terms = server.state.markets.get(market)
+        assets = () if terms is None else assets_of(terms)
+    for asset in assets:
         own, chain = matcher.balance(maker, asset), chain_balance(server, maker, asset)
         if own != EMPTY or chain is not None:
             bodies.append(AccountBalance(**balance_fields(asset, own), chain=chain))
@@ -309,12 +307,10 @@ def read_place(name: str, cursor: str, default: int) -> int:
     """Read the place in a cursor, which may follow the number of a command; empty for none."""
     if not cursor:
         return default
-    command, _, place = cursor.rpartition("-")
-    if all(each.isascii() and each.isdigit() for each in (command or "0", place)):
-        number = int(place[:PLACE_DIGITS])
-        if len(place) < PLACE_DIGITS and number < PLACE_MAX:
-            return number
-    raise wrong(name, "must be the cursor of an answer", cursor)
+    position = cursor_in(cursor if "-" in cursor else f"0-{cursor}")
+    if position is None:
+        raise wrong(name, "must be the cursor of an answer", cursor)
+    return position.place
 
 
 ROUTES = (

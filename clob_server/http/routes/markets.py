@@ -1,20 +1,21 @@
 """Routes of markets, their order books and their trades."""
 
 from collections.abc import Callable, Sequence
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import quote
 
 from clob import Market
 from clob.errors import TokenNotInMarketError
 from clob.units import PRICE_MAX
+from clob.wire.markets import CandlesBody, MarketBody, TradesBody
 from clob_server.api.faults import fault, one_of, wrong
 from clob_server.api.options import check_milliseconds
 from clob_server.api.problems import ApiError, Headers
 from clob_server.api.request import JSON, Reply, reply
-from clob_server.api.schemas import CandleBody, CandlesBody, MarketBody, TradesBody
 from clob_server.core.registry import MarketText
 from clob_server.core.serialize import market_terms, trade_body
-from clob_server.history.candles import INTERVALS_MS, Candle, CandleRange
+from clob_server.history.candles import INTERVALS_MS, CandleRange, candle_body
 from clob_server.history.history import WAIT_S
 from clob_server.http.compression import has_current, not_modified
 from clob_server.http.pagination import CURSOR_MAX, next_page, read_number
@@ -221,7 +222,7 @@ async def candles(call: Request) -> Reply:
     wanted = CandleRange(
         market.id, token, INTERVALS_MS[interval], begin_ms, to_ms, limit + (not newest), newest
     )
-    found = await server.history.candles(wanted)
+    (found,) = await server.history.market_data.candles([wanted])
     body = CandlesBody(
         market_id=market.id,
         token_id=token,
@@ -236,19 +237,6 @@ async def candles(call: Request) -> Reply:
     return reply(body, headers=headers)
 
 
-def candle_body(candle: Candle) -> CandleBody:
-    """Return the JSON of a candle."""
-    return CandleBody(
-        timestamp=candle.start_ms,
-        open=candle.open,
-        high=candle.high,
-        low=candle.low,
-        close=candle.close,
-        volume=str(candle.volume),
-        num_trades=candle.num_trades,
-    )
-
-
 # ----- tickers -------------------------------------------------------------------------------
 
 
@@ -256,8 +244,18 @@ async def get_ticker(call: Request) -> Reply:
     """Return best prices, last prices and the trades of the last 24 hours of a market."""
     server = call.server
     applied = await applied_seq(call)
-    body = await server.history.ticker(call.params["marketId"], server.clock_ms)
+    body = await server.history.market_data.ticker(call.params["marketId"], server.clock_ms)
     return reply(body, headers=applied)
+
+
+async def list_tickers(call: Request) -> Reply:
+    """List the tickers of all markets, in the order in which these were created."""
+    server = call.server
+    applied = await applied_seq(call)
+    markets, link = page_of_markets(call, "/api/tickers")
+    names = [each.id for each in markets]
+    bodies = await server.history.market_data.tickers(names, server.clock_ms)
+    return reply(bodies, headers=(*link, *applied))
 
 
 # ----- markets -------------------------------------------------------------------------------
@@ -270,12 +268,18 @@ async def list_markets(call: Request) -> Reply:
 
 def markets_page(call: Request, path: str, body: Callable[[Server, Market], object]) -> Reply:
     """Return a page of markets, with a link to the next one if there are more."""
+    markets, headers = page_of_markets(call, path)
+    return reply([body(call.server, each) for each in markets], headers=headers)
+
+
+def page_of_markets(call: Request, path: str) -> tuple[list[Market], Headers]:
+    """Return the markets of a page, and the link to the next one if there are more."""
     query = call.query()
     limit = read_number(query, "limit", PAGE, 1, PAGE_MAX)
     begin = read_number(query, "cursor", 0, 0, CURSOR_MAX)
-    markets, end = call.server.state.matcher.markets, begin + limit
+    markets, end = call.server.state.markets, begin + limit
     headers = next_page(path, {"limit": limit}, end) if len(markets) > end else ()
-    return reply([body(call.server, each) for each in markets[begin:end]], headers=headers)
+    return list(islice(markets.values(), begin, end)), headers
 
 
 async def get_market(call: Request) -> Reply:
@@ -297,7 +301,7 @@ def market_body(server: Server, market: Market) -> MarketBody:
 
 
 def terms_of(server: Server, market: Market) -> dict[str, Any]:
-    """Return the fields of :class:`~clob_server.api.schemas.MarketTerms`."""
+    """Return the fields of :class:`~clob.wire.markets.MarketTerms`."""
     words = server.state.registry.words.get(market.id, MarketText())
     return {**market_terms(market, words), **server.conditions.describe(market.id)}
 
@@ -339,4 +343,5 @@ ROUTES = (
     Route("get_trades", "GET", "/api/markets/{marketId}/trades", trades, query=TRADES_QUERY),
     Route("get_candles", "GET", "/api/markets/{marketId}/candles", candles, query=CANDLES_QUERY),
     Route("get_ticker", "GET", "/api/markets/{marketId}/ticker", get_ticker, query=("minSeq",)),
+    Route("list_tickers", "GET", "/api/tickers", list_tickers, query=("minSeq", *PAGED)),
 )

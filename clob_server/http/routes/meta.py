@@ -1,19 +1,14 @@
 """Routes about the server: information, health, metrics, documentation and web pages."""
 
 import hashlib
-from functools import cache, partial
-from importlib.resources import files
+import re
+from functools import cache, lru_cache, partial
 from typing import Final
 
 import msgspec
 
 import clob
-from clob.signing.fields import received
-from clob_server.api.convert import convert
-from clob_server.api.faults import wrong
-from clob_server.api.problems import ApiError, Headers
-from clob_server.api.request import Reply, reply
-from clob_server.api.schemas import (
+from clob.wire.info import (
     ADVANCE_MAX_MS,
     AdvancedClockBody,
     AdvanceRequest,
@@ -23,38 +18,32 @@ from clob_server.api.schemas import (
     RootChain,
     TimeBody,
 )
+from clob_server.api.convert import convert
+from clob_server.api.faults import wrong
+from clob_server.api.problems import Headers
+from clob_server.api.request import Reply, reply
 from clob_server.core.commands import AdvanceClock
 from clob_server.core.lifecycle import Phase
 from clob_server.core.sequencer import expire_due
 from clob_server.core.serialize import contracts_of
 from clob_server.http.compression import has_current, not_modified
 from clob_server.http.server import Request, Route, Server
+from clob_server.http.web_files import KINDS, headers_of, web_bytes
 
 DESCRIPTION: Final = "An order book for prediction markets: limit orders, matched by price and time"
 PROMETHEUS: Final = b"text/plain; version=0.0.4; charset=utf-8"
 """Content type of the metrics."""
-PAGE_HEADERS: Final[Headers] = (
-    (
-        b"content-security-policy",
-        b"default-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
-    ),
-    (b"x-content-type-options", b"nosniff"),
-    (b"referrer-policy", b"no-referrer"),
-    (b"cache-control", b"no-cache"),
-)
-"""Headers of every web page: scripts and styles from this server only."""
-KINDS: Final = {
-    "html": b"text/html; charset=utf-8",
-    "css": b"text/css; charset=utf-8",
-    "js": b"text/javascript; charset=utf-8",
-    "json": b"application/json",
-    "svg": b"image/svg+xml",
-}
-"""Content types of web files, by extension."""
+VARY_ACCEPT: Final = (b"vary", b"accept")
+"""The header of the replies at ``/``, which depend on ``Accept``."""
 
 
-async def root(call: Request) -> Reply:
-    """Return information about the API (specification, "API information")."""
+def root(call: Request) -> Reply:
+    """Return information about the API (specification, "API information"); a browser gets the page.
+
+    A client gets the page if its ``Accept`` lists ``text/html``; ``*/*`` does not.
+    """
+    if lists_html(call.headers.get(b"accept", b"")):
+        return Reply(b"", 302, ((b"location", b"/ui"), VARY_ACCEPT), KINDS["html"])
     settings = call.server.settings
     here = base_url(call)
     return reply(
@@ -71,8 +60,23 @@ async def root(call: Request) -> Reply:
             websocket=f"{here.replace('http', 'ws', 1)}/ws",
             eip712=call.server.domain.to_json(),
             chain=chain_of(call.server),
-        )
+        ),
+        headers=(VARY_ACCEPT,),
     )
+
+
+@lru_cache(128)
+def lists_html(accept: bytes) -> bool:
+    """Return whether an ``Accept`` lists ``text/html`` with a weight above 0 (RFC 9110, 12.4.2).
+
+    >>> lists_html(b"application/json, Text/HTML;q=0.8"), lists_html(b"*/*"), lists_html(b"text/*")
+    (True, False, False)
+    """
+    for part in accept.lower().split(b","):
+        kind, *parameters = [each.strip() for each in part.split(b";")]
+        if kind == b"text/html":
+            return not any(re.fullmatch(rb"q=0(\.0*)?", each) for each in parameters)
+    return False
 
 
 def chain_of(server: Server) -> RootChain | None:
@@ -216,7 +220,8 @@ def web_file(call: Request) -> Reply:
 def page(call: Request, name: str) -> Reply:
     """Return a web page file, or 304 if the browser has it."""
     content = web_bytes(name)
-    return with_tag(call, content, PAGE_HEADERS, KINDS[name.rpartition(".")[2]])
+    headers = headers_of(call.headers.get(b"host", b""))
+    return with_tag(call, content, headers, KINDS[name.rpartition(".")[2]])
 
 
 def documentation(call: Request, content: bytes) -> Reply:
@@ -243,26 +248,6 @@ def tag_of(content: bytes) -> bytes:
     return hashlib.blake2b(content, digest_size=8).hexdigest().encode()
 
 
-@cache
-def web_files() -> dict[str, bytes]:
-    """Read all web files, once."""
-    folder = files("clob_server") / "web"
-    known = (each for each in folder.iterdir() if each.name.rpartition(".")[2] in KINDS)
-    return {each.name: each.read_bytes() for each in known}
-
-
-def web_bytes(name: str) -> bytes:
-    """Return the content of a web file.
-
-    Raises:
-        ApiError: NOT_FOUND.
-    """
-    content = web_files().get(name)
-    if content is None:
-        raise ApiError("NOT_FOUND", f"unknown file {received(name[:99])}")
-    return content
-
-
 ROUTES = (
     Route("root", "GET", "/", root),
     Route("health", "GET", "/health", health),
@@ -273,6 +258,7 @@ ROUTES = (
     Route("openapi", "GET", "/openapi.json", openapi),
     Route("asyncapi", "GET", "/asyncapi.json", asyncapi),
     Route("docs", "GET", "/docs", partial(page, name="docs.html")),
+    Route("trading_page", "GET", "/ui", partial(page, name="ui.html")),
     Route("admin_page", "GET", "/admin", partial(page, name="admin.html")),
     Route("web_file", "GET", "/web/{file}", web_file),
 )

@@ -5,12 +5,12 @@ from collections.abc import Set as AbstractSet
 from itertools import islice
 from typing import Any, Final, TypeVar
 
-from clob import ClobError, OrderRemoved, RejectedError, SetNonce
+from clob import ClobError, Event, OrderRemoved, Rejected, RejectedError, SetNonce
 from clob.signing import Signed, SignedSetDelegate, SignedSetNonce, verify
+from clob.wire.orders import CancelledBody, DelegateBody, NonceBody, SwitchBody
 from clob_server.api.faults import present, read_wallet, wrong
 from clob_server.api.problems import content_of
 from clob_server.api.request import Reply, reply
-from clob_server.api.schemas import CancelledBody, DelegateBody, NonceBody, SwitchBody
 from clob_server.core.commands import SetDelegate
 from clob_server.core.switches import TIMEOUT_MAX_MS, TIMEOUT_MIN_MS
 from clob_server.http.routes.markets import read_token
@@ -110,10 +110,13 @@ async def cancel_orders(call: Request) -> Reply:
     request = read_cancel_all(query, body)
     server.cancels.check_authority(call, request)
     done = await server.cancels.cancel_all(request)
-    assert not isinstance(done.outcome, RejectedError)
-    count = len(done.outcome)
+    events: list[Event | Rejected] = []
+    for each in done:
+        assert not isinstance(each.outcome, RejectedError)
+        events += each.outcome
+    count = len(events)
     server.guard.limiter.charge_work(call.usage, count // ORDERS_PER_REQUEST)
-    removed = islice(done.outcome, ORDER_IDS_MAX)
+    removed = islice(events, ORDER_IDS_MAX)
     ids = [str(event.order_id) for event in removed if type(event) is OrderRemoved]
     return reply(
         CancelledBody(success=True, maker=request.maker, num_cancelled=count, order_ids=ids)

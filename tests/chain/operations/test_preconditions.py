@@ -2,8 +2,8 @@
 
 import pytest
 
+from clob.wire.operations import RedeemBody, ReportBody
 from clob_server.chain.messages import OperationRejected
-from clob_server.chain.operation_bodies import RedeemBody, ReportBody
 from tests.chain.chains import Chain, done, faucet, merge, redeem, report, split
 from tests.chain.nodes import KINDS, running, start_node
 from tests.chain.wallets import UNIT, ZERO

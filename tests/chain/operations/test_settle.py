@@ -5,10 +5,10 @@ import time
 import pytest
 from msgspec.structs import replace
 
+from clob.wire.operations import SettleBody
 from clob_server.chain.eth.accounts import OPERATOR
 from clob_server.chain.eth.exchange_abi import FILL_GAS, FILLS_MAX, encode_settle_bodies
 from clob_server.chain.messages import OperationFailed, OperationRejected
-from clob_server.chain.operation_bodies import SettleBody
 from clob_server.chain.operations.settle import gas_limit
 from tests.chain.chains import Chain, answer_of
 from tests.chain.nodes import KINDS, running, start_anvil, start_node

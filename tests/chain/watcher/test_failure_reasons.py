@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clob.signing import SignedOrder, salt_number
+from clob.wire.operations import FillBody, PartyBody
 from clob_server.chain.config import DEVELOPMENT
 from clob_server.chain.contracts import artifact
 from clob_server.chain.eth.abi import AbiError
@@ -20,7 +21,6 @@ from clob_server.chain.eth.exchange_abi import (
     decode_settle,
     encode_settle_bodies,
 )
-from clob_server.chain.operation_bodies import FillBody, PartyBody
 from clob_server.chain.operations.settle import gas_limit
 from clob_server.chain.watcher.failure_checks import CheckInput, failure_checks
 from clob_server.chain.watcher.failure_reasons import (

@@ -8,8 +8,8 @@ from eth_account import Account
 from eth_utils import keccak
 from msgspec.structs import replace
 
+from clob.wire.operations import SettleBody
 from clob_server.chain.eth.exchange_abi import CANCEL, DELAY_S, body_values
-from clob_server.chain.operation_bodies import SettleBody
 from clob_server.chain.watcher.failures import Failure
 from tests.chain.chains import Chain, answer_of
 from tests.chain.nodes import KINDS, running, start_anvil, start_node

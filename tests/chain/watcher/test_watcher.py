@@ -4,10 +4,10 @@ import pytest
 
 from clob.order import Side
 from clob.signing import order_hash
+from clob.wire.operations import SettleBody
 from clob_server.chain.eth.exchange_abi import CANCEL
 from clob_server.chain.events import ChainUpdate, WalletHolding
 from clob_server.chain.messages import OperationDone
-from clob_server.chain.operation_bodies import SettleBody
 from tests.chain.chains import Chain, done, split
 from tests.chain.nodes import KINDS, running, start_node
 from tests.chain.server_mirror import ONE, ServerMirror, SettlingMarket

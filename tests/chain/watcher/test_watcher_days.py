@@ -11,8 +11,8 @@ import time
 
 import pytest
 
+from clob.wire.operations import SettleBody
 from clob_server.chain.messages import OperationDone
-from clob_server.chain.operation_bodies import SettleBody
 from tests.chain.chains import Chain, done, split
 from tests.chain.nodes import KINDS, running, start_node
 from tests.chain.server_mirror import ONE, ServerMirror, SettlingMarket

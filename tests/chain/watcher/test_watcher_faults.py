@@ -5,9 +5,9 @@ import time
 
 import pytest
 
+from clob.wire.operations import SettleBody
 from clob_server.chain.events import ChainUpdate
 from clob_server.chain.messages import OperationDone
-from clob_server.chain.operation_bodies import SettleBody
 from tests.chain.chains import Chain, done, faucet
 from tests.chain.nodes import running, start_anvil
 from tests.chain.proxy import Delay, Drop, Fault, Raw, Reject, Result, proxy_to

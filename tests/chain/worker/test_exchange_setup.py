@@ -3,10 +3,10 @@
 import pytest
 from eth_abi import decode
 
+from clob.wire.operations import PrepareBody
 from clob_server.chain.config import DEVELOPMENT, Addresses
 from clob_server.chain.contracts import artifact
 from clob_server.chain.eth.accounts import DEPLOYER, WALLETS
-from clob_server.chain.operation_bodies import PrepareBody
 from tests.chain.chains import Chain, chain_behind_proxy, done
 from tests.chain.nodes import KINDS, running, start_anvil, start_node
 from tests.chain.proxy import SEND, DropAnswer, DropTransaction, Reject
