@@ -8,10 +8,10 @@ from contextlib import closing
 from pathlib import Path
 from typing import Final, TypeAlias
 
-import clob
 from clob import ClobError
+from clob.version import VersionAction
 from clob_server.auth.api_keys import ids_key
-from clob_server.cli import backup, deploy, keys, repair, wallets
+from clob_server.cli import backup, deploy, keys, markets, repair, wallets
 from clob_server.cli.exit_codes import DONE, FAILED, UNUSABLE, complain
 from clob_server.cli.export import FORMATS, drop, droppable, export_journal, export_tables
 from clob_server.cli.options import add_options
@@ -55,7 +55,7 @@ def parser() -> argparse.ArgumentParser:
         prog="clob-server",
         description="A matching engine for prediction markets, served over HTTP and WebSocket.",
     )
-    described.add_argument("--version", action="version", version=f"clob {clob.__version__}")
+    described.add_argument("--version", action=VersionAction)
     commands = described.add_subparsers(dest="command", required=True, metavar="COMMAND")
     serving = commands.add_parser(
         "run",
@@ -68,6 +68,7 @@ def parser() -> argparse.ArgumentParser:
     add_options(serving)
     serving.set_defaults(act=lambda arguments, environ: run(vars(arguments), environ))
     keys.add_commands(commands)
+    markets.add_commands(commands)
     wallets.add_commands(commands)
     deploy.add_commands(commands)
     backup.add_commands(commands)

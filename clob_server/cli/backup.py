@@ -14,6 +14,7 @@ import msgspec
 
 from clob import Mode, SetMode
 from clob.errors import InvalidSnapshotError, ReplayDiffersError
+from clob.wire.admin import BackupBody, PositionBody
 from clob_server.auth.api_keys import IDS, ids_key
 from clob_server.cli import remote
 from clob_server.cli.keys import add_folder, admin_token, folder_of, guarded, print_line
@@ -22,7 +23,6 @@ from clob_server.core.clock import wall_clock_ms
 from clob_server.core.commands import AnyCommand, RecordRestore, encode
 from clob_server.core.recovery import recover, replay_frame, take_snapshot
 from clob_server.history import store
-from clob_server.http.admin_schemas import BackupBody, PositionBody
 from clob_server.log import Folder, LogDamagedError, LogError, LogLockedError, SqliteLog, Tail
 from clob_server.log.backup import Contents, LogSource, copy_log
 from clob_server.log.files import TIP, decode_tip, make_folder, snapshot_names, sync_folder

@@ -18,7 +18,9 @@ import msgspec
 from msgspec.structs import fields
 
 from clob import Event, OrderAdded, OrderReduced, OrderRemoved, Rejected, RejectedError, Trade
-from clob_server.api.schemas import OrderBody, TradeBody, Wire
+from clob.wire import Wire
+from clob.wire.markets import TradeBody
+from clob.wire.orders import OrderBody
 from clob_server.cli.verify import journal_of
 from clob_server.core.commands import EndTrades, ReviseTrades
 from clob_server.core.ids import Ids

@@ -13,7 +13,7 @@ from starlette.middleware.cors import CORSMiddleware
 from clob import ClobError
 from clob_server.api.request import Receive, Scope, Send
 from clob_server.app import App
-from clob_server.auth.sites import EVERY_ADDRESS, unreachable
+from clob_server.auth.sites import sites_of, unreachable
 from clob_server.chain.config import LOOPBACK
 from clob_server.cli.exit_codes import FAILED, UNUSABLE, complain
 from clob_server.cli.options import read_settings, unknown_variables
@@ -40,6 +40,8 @@ EXPOSED_HEADERS: Final = (
     "X-Operation-Id", "RateLimit", "RateLimit-Policy", "X-RateLimit-Limit", "X-RateLimit-Remaining",
     "X-RateLimit-Reset",
 )  # fmt: skip
+NEAR: Final = {"0.0.0.0": LOOPBACK, "::": "::1"}
+"""Address of this machine for a listener on all addresses."""
 RECURSION_MAX: Final = 1_000
 """Recursion limit. eth-account raises it a hundredfold on import, beyond the stack of a thread, so
 that a deeply nested body could crash the process."""
@@ -71,19 +73,25 @@ def run(given: Mapping[str, str | None], environ: Mapping[str, str]) -> int:
         _LOG.warning(warning)
 
     def announce(host: str, port: int) -> None:
-        address = address_of(host, port)
-        reach = address_of(LOOPBACK, port) if host in EVERY_ADDRESS else address
+        address, reach = address_of(host, port), reach_of(settings, host, port)
         if warning := unreachable(settings):
             _LOG.warning(warning)
         if demo is None:
             keep_folder(service.folder)
+        else:
+            demo.start(reach)
         sys.stdout.write(f"listening on {address}\n{demo.welcome(reach) if demo else ''}")
         sys.stdout.flush()
+
+    def drain() -> None:
+        if demo is not None:
+            demo.stop()
+        service.drain()
 
     server = HttpServer(
         config,
         on_listening=announce,
-        on_draining=service.drain,
+        on_draining=drain,
         on_lag=service.metrics.loop_lag_seconds.observe,
     )
     service.on_failure = partial(log_failure, server)
@@ -223,6 +231,20 @@ def limits_of(settings: Settings) -> TransportLimits:
 def address_of(host: str, port: int) -> str:
     """Return the base URL of the server."""
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+def reach_of(settings: Settings, host: str, port: int) -> str:
+    """Return a base URL by which programs on this machine reach the server.
+
+    Args:
+        settings: the settings.
+        host: numerical address that the server listens on.
+        port: its port.
+    """
+    near = NEAR.get(host, host)
+    name = f"[{near}]" if ":" in near else near
+    is_allowed = sites_of(settings).allows_host(name.encode())
+    return address_of(near if is_allowed else settings.host, port)
 
 
 def report(error: Exception) -> int:

@@ -1,8 +1,10 @@
 """Replays a log and compares every hash; writes a log as a journal."""
 
 import hashlib
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from itertools import takewhile
 
 import msgspec
 
@@ -63,47 +65,70 @@ class AuditResult(msgspec.Struct, kw_only=True):
 
 
 def audit(log: Log) -> AuditResult:
-    """Replay a log from its start and compare every hash in it.
+    """Replay a log from its start and compare every hash in it, and the state of each snapshot.
 
-    If old frames were deleted, the replay starts from the newest snapshot; otherwise the state of
-    that snapshot is compared as well.
+    Unlike opening a log, this reads every frame. If old frames were deleted, the replay starts from
+    the oldest snapshot, and of the frames before it only the chain of hashes is checked.
 
     Raises:
         LogDamagedError: the bytes of a frame or a snapshot were changed.
         ReplayDiffersError: the first difference, with the number of the command.
-        InvalidSnapshotError: the state of the snapshot is unreadable.
+        InvalidSnapshotError: the state of a snapshot is unreadable.
     """
-    snapshot = log.get_snapshot()
+    snapshots: list[Snapshot] = []
+    for name, found in log.snapshots():
+        if isinstance(found, str):
+            raise LogDamagedError(f"{name}: {found}")
+        snapshots.insert(0, found)
     if not log.origin.seq:
-        return run(log, ServerState(), AuditResult(last_seq=0, event_hash=ZERO_HASH), snapshot)
-    if snapshot is None:
+        return run(log, ServerState(), AuditResult(last_seq=0, event_hash=ZERO_HASH), snapshots)
+    if not snapshots:
         raise LogDamagedError(
             f"the commands up to {log.origin.seq} were deleted, and no snapshot covers them"
         )
-    start = AuditResult(last_seq=snapshot.seq, event_hash=snapshot.event_hash)
-    return run(log, ServerState.restore(snapshot.state), start, None)
+    index, state = oldest_exact(snapshots)
+    first = snapshots[index]
+    for _ in takewhile(lambda frame: frame.first_seq <= first.seq, log.read(log.origin.seq)):
+        pass  # reading a frame checks it
+    start = AuditResult(last_seq=first.seq, event_hash=first.event_hash)
+    return run(log, state, start, snapshots[index + 1 :])
+
+
+def oldest_exact(snapshots: Sequence[Snapshot]) -> tuple[int, ServerState]:
+    """Return index and state of the oldest snapshot whose state equals that of a replay.
+
+    Without one, return those of the newest.
+    """
+    for index, each in enumerate(snapshots):
+        with suppress(OtherVersionError):
+            return index, ServerState.restore(each.state)
+    return len(snapshots) - 1, ServerState.restore(snapshots[-1].state, inexact=True)
 
 
 def run(
-    log: Log, state: ServerState, result: AuditResult, snapshot: Snapshot | None
+    log: Log, state: ServerState, result: AuditResult, snapshots: Sequence[Snapshot]
 ) -> AuditResult:
-    """Replay the frames after a command; compare hashes and an optional snapshot."""
-    kept = result.last_seq if snapshot is None else snapshot.seq
+    """Replay the frames after a command; compare hashes and the snapshots, oldest first."""
+    waiting = deque(snapshots)
+
+    def compare_reached() -> None:
+        if waiting and waiting[0].seq == result.last_seq:
+            compare(waiting.popleft(), state, result.event_hash)
+
     for frame in log.read(result.last_seq):
         check(frame, state, result)
-        if snapshot is not None and kept == result.last_seq:
-            compare(snapshot, state, result.event_hash)
+        compare_reached()
         apply(frame, state, result)
-        if frame.first_seq <= kept < result.last_seq:
+        if waiting and waiting[0].seq < result.last_seq:
             raise LogDamagedError(
-                f"the snapshot after command {kept} is within the frame from {frame.first_seq}"
+                f"the snapshot after command {waiting[0].seq} is within the frame from "
+                f"{frame.first_seq}"
             )
-    if kept > result.last_seq:
+    compare_reached()
+    if waiting:
         raise LogDamagedError(
-            f"the snapshot is of command {kept}, after the last command {result.last_seq}"
+            f"the snapshot is of command {waiting[0].seq}, after the last command {result.last_seq}"
         )
-    if snapshot is not None and kept == result.last_seq:
-        compare(snapshot, state, result.event_hash)
     result.state_hash = state.matcher.state_hash()
     result.exchange = state.registry.exchange
     return result

@@ -3,10 +3,11 @@
 import asyncio
 import shutil
 from collections.abc import Iterable
-from contextlib import closing, suppress
+from contextlib import closing
 from fnmatch import fnmatch
+from logging import getLogger
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from clob.errors import InvalidBytesError, InvalidSnapshotError
 from clob_server.auth.api_keys import TOKENS, secret
@@ -16,39 +17,71 @@ from clob_server.chain.client import Stage
 from clob_server.core.clock import CLOCK_FILE
 from clob_server.core.identity import check_exchange, exchange_settings
 from clob_server.core.recovery import recover
-from clob_server.demo.bots import MARKET, NO, QUESTION, YES, Bots, opening
+from clob_server.demo.market import FAIR, MARKET, NO, QUESTION, QUOTER, TAKER, YES, key_of, opening
 from clob_server.log import LogError, LogLockedError, SqliteLog
 from clob_server.log.files import make_folder
 from clob_server.log.sqlite import DATABASE
 from clob_server.service import Service
 from clob_server.settings import Settings, SettingsError
 
+if TYPE_CHECKING:
+    from clob_server.demo.bots import Bots
+
 TOKEN_TTL_S: Final = 7 * 86_400
 """Lifetime of the printed operator token."""
 
+_LOG: Final = getLogger("clob_server")
+
 
 class Demo:
-    """Opens the market and runs the bots inside an ``async with`` block."""
+    """Opens the market inside an ``async with`` block, and runs the bots in it.
+
+    Args:
+        service: the server.
+
+    Raises:
+        SettingsError: the packages that the bots need are missing.
+    """
 
     def __init__(self, service: Service) -> None:
         self._service: Final = service
-        self._task: asyncio.Task[None]
+        self._bots: Final = load_bots()
+        self._keys: Final[list[tuple[str, str]]] = []
+        self._task: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> None:
-        """Open the market and start the bots."""
+        """Open the market with its first orders and trades."""
         await self._service.sequencer.submit(lambda now_ms: opening(self._service, now_ms))
         self._service.conditions.sync(MARKET)
-        self._task = asyncio.create_task(Bots(self._service).trade())
+        for each in (QUOTER, TAKER):
+            self._keys.append((each.private_key, await key_of(self._service, each.address)))
 
     async def __aexit__(self, *_: object) -> None:
+        """Wait until the bots have ended."""
+        self.stop()
+        if self._task is not None:
+            await asyncio.wait([self._task])
+
+    def start(self, address: str) -> None:
+        """Start the bots, once the server accepts connections at an address."""
+        self._task = asyncio.create_task(self._run(address))
+
+    def stop(self) -> None:
         """Stop the bots."""
-        self._task.cancel()
-        with suppress(asyncio.CancelledError):
-            await self._task
+        if self._task is not None:
+            self._task.cancel()
+
+    async def _run(self, address: str) -> None:
+        """Run the bots, and log an error that ends them."""
+        try:
+            await self._bots.run(address, *self._keys)
+        except Exception as error:
+            _LOG.warning("the bots of the demo have ended", extra={"reason": str(error)})
 
     def welcome(self, address: str) -> str:
         """Return the text printed at the start, with the URLs to visit."""
         entries = {
+            "page": f"{address}/ui",
             "market": f"{MARKET}: {QUESTION}",
             "tokens": f"YES {YES}, NO {NO}",
             "book": f"{address}/api/markets/{MARKET}/orderbook",
@@ -75,6 +108,21 @@ class Demo:
             return "signed by your own key"
         key = settings.jwt_secret.encode() or secret(self._service.folder, TOKENS)
         return mint(key, "demo", ADMIN, self._service.clock.token_ms() // 1000, TOKEN_TTL_S)
+
+
+def load_bots() -> "Bots":
+    """Return the bots; only the demo needs their packages.
+
+    Raises:
+        SettingsError: a package is missing.
+    """
+    try:
+        from clob_server.demo.bots import Bots  # noqa: PLC0415 - its packages may be missing
+    except ModuleNotFoundError as error:
+        raise SettingsError(
+            f"--demo needs the extra: pip install 'clob[client]' (no module {error.name!r})"
+        ) from None
+    return Bots(MARKET, YES, NO, fair=FAIR)
 
 
 MARK: Final = "made-by-demo"

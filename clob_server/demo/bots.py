@@ -1,104 +1,38 @@
-"""The demo market and its two bots: one quotes around a drifting price, one trades with it.
+"""Two bots to copy: one quotes around a drifting price, the other one trades with it.
 
-The bots send one command at a time and at most two per second. Their actions depend only on the
-seed and the book.
+They use :mod:`clob.client` and nothing of the server, which is at an address as for every user. The
+quoting bot follows the books of both tokens and its own orders over a WebSocket; both send signed
+orders over HTTP. Together they send one request at a time and at most two per second. Decisions
+depend only on the seed, the books and the open orders.
 """
 
 import asyncio
 import random  # noqa: TID251 - seeded, and outside the engine
-from collections.abc import Sequence
-from contextlib import suppress
-from typing import Any, Final
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Final, TypeAlias
 
-from clob import (
-    AddMarket,
-    Cancel,
-    ClobError,
-    Level,
-    Market,
-    Order,
-    OrderRecord,
-    Side,
-    Submit,
-    TimeInForce,
-    tokens,
+import httpx
+
+from clob import Depth, Level, Side, tokens
+from clob.client import (
+    AsyncClient,
+    ConnectionFailedError,
+    Feed,
+    FeedState,
+    LimitOrder,
+    OutcomeUnknownError,
+    RateLimitedError,
+    RequestRejectedError,
+    UnavailableError,
 )
-from clob_server.api.options import MIN_SIZE_WEI
-from clob_server.chain.config import DEVELOPMENT
-from clob_server.chain.eth.accounts import BOTS, OPERATOR
-from clob_server.core.commands import AnyCommand, BindMarket, DescribeMarket
-from clob_server.core.lifecycle import Phase
-from clob_server.service import Service
-from clob_server.settlement.markets import condition_of
-
-MARKET: Final = "demo"
-QUESTION: Final = "Will it rain in Oslo on New Year's Day?"
-CONDITION: Final = condition_of(MARKET, QUESTION, OPERATOR.address, DEVELOPMENT.collateral)
-"""Its condition on every new development chain, computed in advance."""
-YES: Final = CONDITION.yes
-NO: Final = CONDITION.no
-QUOTER: Final = BOTS[0].address
-"""Wallet of the quoting bot, an account of every development chain."""
-TAKER: Final = BOTS[1].address
-FAIR: Final = 52
-"""Initial fair price of the YES token, in cents."""
-LEVELS: Final = 8
-"""Initial price levels per side."""
-INITIAL_TRADES: Final = (
-    (YES, Side.BUY, 3), (YES, Side.SELL, 2), (NO, Side.BUY, 4), (YES, Side.BUY, 1),
-)  # fmt: skip
-"""Initial trades: token, side and number of tokens."""
-
-
-def fair_of(token: str, fair: int) -> int:
-    """Return the fair price of a token for a fair YES price."""
-    return fair if token == YES else 100 - fair
-
-
-def opening(service: Service, now_ms: int) -> tuple[AnyCommand, ...]:
-    """Return commands that open the market, fill both books and make some trades."""
-    commands: list[AnyCommand] = [
-        BindMarket(market=MARKET, condition=CONDITION, now_ms=now_ms),
-        AddMarket(market=Market(id=MARKET, yes=YES, no=NO, min_size=MIN_SIZE_WEI), now_ms=now_ms),
-        DescribeMarket(
-            market=MARKET,
-            question=QUESTION,
-            description="Two bots trade here, and nothing is at stake.",
-            now_ms=now_ms,
-        ),
-    ]
-    for token in (YES, NO):
-        fair = fair_of(token, FAIR)
-        for step in range(1, LEVELS + 1):
-            size = tokens(10 + 7 * step % 23)
-            for side, price in ((Side.BUY, fair - step), (Side.SELL, fair + step)):
-                commands.append(submit(service, now_ms, token, side, price, size, **QUOTE))
-    for token, side, count in INITIAL_TRADES:
-        fair = fair_of(token, FAIR)
-        price = fair + 1 if side is Side.BUY else fair - 1
-        commands.append(submit(service, now_ms, token, side, price, tokens(count), **TAKE))
-    return tuple(commands)
-
-
-QUOTE: Final[dict[str, Any]] = {"maker": QUOTER, "post_only": True}
-"""Terms of an order that rests."""
-TAKE: Final[dict[str, Any]] = {"maker": TAKER, "time_in_force": TimeInForce.IOC}
-"""Terms of an order that trades at its price or better and never rests."""
-
-
-def submit(
-    service: Service, now_ms: int, token: str, side: Side, price: int, size: int, **terms: Any
-) -> Submit:
-    """Return the command that places an order with the :data:`QUOTE` or :data:`TAKE` terms."""
-    order_id = service.sequencer.next_order_id(now_ms)
-    order = Order(id=order_id, token=token, side=side, price=price, size=size, **terms)
-    return Submit(market=MARKET, order=order, now_ms=now_ms)
-
+from clob.wire.orders import OrderBody
 
 PAUSE_S: Final = 0.51
-"""Shortest time between two commands; timers may fire slightly early."""
+"""Shortest time between two requests; timers may fire slightly early."""
+RETRY_S: Final = 2.0
+"""Time to wait after an error, in seconds."""
 TRADE_PROBABILITY: Final = 0.35
-"""Probability that the trading bot acts."""
+"""Probability that the taking bot acts."""
 DRIFT_PROBABILITY: Final = 0.15
 """Probability that the fair price moves by a cent."""
 FAIR_MIN, FAIR_MAX = 30, 70
@@ -111,73 +45,165 @@ LEVELS_MIN: Final = 3
 """Price levels that always remain per side."""
 ORDERS_MAX: Final = 20
 """Orders per side before the oldest is cancelled."""
+TEMPORARY: Final = (
+    ConnectionFailedError, OutcomeUnknownError, RateLimitedError, UnavailableError,
+)  # fmt: skip
+"""Errors after which the bots connect again."""
+
+DepthOf: TypeAlias = Callable[[str], Depth]
+"""Returns the book of a token."""
+BotKeys: TypeAlias = tuple[str, str | None]
+"""Private key that signs, and API key that requests are charged to; None charges the address."""
 
 
-class Bots:
-    """Both bots; the seed determines their actions."""
+class Quoter:
+    """Decides the orders of the quoting bot.
 
-    def __init__(self, service: Service, seed: int = 1) -> None:
-        self._service: Final = service
-        self._random: Final = random.Random(seed)
-        self._fair = FAIR
+    Args:
+        market: market id.
+        fair: fair price of each token, in cents; the two tokens are worth 100 together.
+        draw: source of its randomness.
+    """
 
-    async def trade(self) -> None:
-        """Trade until the server drains or the task is cancelled."""
-        while self._service.lifecycle.phase is Phase.READY:
-            await asyncio.sleep(PAUSE_S * (1 + self._random.random()))
-            with suppress(ClobError):  # another order came first, or the engine has stopped
-                await self._service.sequencer.submit(self.next_command)
+    def __init__(self, market: str, fair: dict[str, int], draw: random.Random) -> None:
+        self.market: Final = market
+        self.fair: Final = fair
+        self._draw: Final = draw
 
-    def next_command(self, now_ms: int) -> AnyCommand:
-        """Return the next action."""
-        draw = self._random
-        token = draw.choice((YES, NO))
-        side = draw.choice((Side.BUY, Side.SELL))
-        if draw.random() < DRIFT_PROBABILITY:
-            self._fair = min(max(self._fair + draw.choice((-1, 1)), FAIR_MIN), FAIR_MAX)
-        taken = self._trade(token, side, now_ms) if draw.random() < TRADE_PROBABILITY else None
-        return taken or self._cancel(token, side, now_ms) or self._quote(token, side, now_ms)
+    def drift(self) -> None:
+        """Move the fair price by a cent, up or down."""
+        first, second = self.fair
+        moved = self.fair[first] + self._draw.choice((-1, 1))
+        self.fair[first] = min(max(moved, FAIR_MIN), FAIR_MAX)
+        self.fair[second] = 100 - self.fair[first]
 
-    def _levels(self, token: str, side: Side) -> Sequence[Level]:
-        """Return the levels of a side, best first."""
-        depth = self._service.state.matcher.depth(MARKET, token)
-        return depth.bids if side is Side.BUY else depth.asks
+    def next_request(self, depth_of: DepthOf, own: Iterable[OrderBody]) -> LimitOrder | str:
+        """Return the next order, or the id of an order to cancel.
 
-    def _trade(self, token: str, side: Side, now_ms: int) -> Submit | None:
-        """Trade at the best price, unless too few levels would remain."""
-        levels = self._levels(token, other(side))
-        if len(levels) <= LEVELS_MIN:
-            return None
-        best = levels[0]
-        size = min(best.size, tokens(self._random.randint(1, 12)))
-        return submit(self._service, now_ms, token, side, best.price, size, **TAKE)
+        Args:
+            depth_of: returns the book of a token.
+            own: its open orders, oldest first.
+        """
+        token = self._draw.choice(tuple(self.fair))
+        side = self._draw.choice((Side.BUY, Side.SELL))
+        if self._draw.random() < DRIFT_PROBABILITY:
+            self.drift()
+        depth, mine = depth_of(token), [each for each in own if is_of(each, token, side)]
+        return self._cancel(token, side, depth, mine) or self._quote(token, side, depth)
 
-    def _cancel(self, token: str, side: Side, now_ms: int) -> Cancel | None:
+    def _cancel(self, token: str, side: Side, depth: Depth, own: list[OrderBody]) -> str | None:
         """Cancel an order that is out of range, or the oldest of too many."""
-        if len(self._levels(token, side)) <= LEVELS_MIN:
+        if len(levels_of(depth, side)) <= LEVELS_MIN:
             return None
-        fair = fair_of(token, self._fair)
-        resting = self._service.state.matcher.open_orders(maker=QUOTER, market=MARKET)
-        own = [each for each in resting if each.order.token == token and each.order.side is side]
-        misplaced = [each for each in own if not 0 < distance(each, fair) <= DISTANCE_MAX]
+        sign, fair = (1, self.fair[token]) if side is Side.SELL else (-1, self.fair[token])
+        misplaced = [each for each in own if not 0 < (each.price - fair) * sign <= DISTANCE_MAX]
         if not misplaced and len(own) < ORDERS_MAX:
             return None
-        order_id = (misplaced or own)[0].order.id
-        return Cancel(market=MARKET, order_id=order_id, maker=QUOTER, now_ms=now_ms)
+        return (misplaced or own)[0].id
 
-    def _quote(self, token: str, side: Side, now_ms: int) -> Submit:
+    def _quote(self, token: str, side: Side, depth: Depth) -> LimitOrder:
         """Rest an order at the thinnest level that does not cross."""
-        fair = fair_of(token, self._fair)
-        sizes = {level.price: level.size for level in self._levels(token, side)}
-        opposite = self._levels(token, other(side))
+        sizes = {level.price: level.size for level in levels_of(depth, side)}
+        opposite = levels_of(depth, other(side))
         sign = -1 if side is Side.BUY else 1
-        prices = [fair + sign * step for step in range(1, DEPTH + 1)]
+        prices = [self.fair[token] + sign * step for step in range(1, DEPTH + 1)]
         if opposite:
             edge = opposite[0].price
             prices = [price for price in prices if (price - edge) * sign > 0] or [edge + sign]
         price = min(prices, key=lambda each: sizes.get(each, 0))
-        size = tokens(self._random.randint(5, 30))
-        return submit(self._service, now_ms, token, side, price, size, **QUOTE)
+        size = tokens(self._draw.randint(5, 30))
+        return LimitOrder(self.market, token, side, price, size, {"post_only": True})
+
+
+class Taker:
+    """Decides the orders of the taking bot; the arguments are those of :class:`Quoter`."""
+
+    def __init__(self, market: str, outcomes: Sequence[str], draw: random.Random) -> None:
+        self.market: Final = market
+        self._outcomes: Final = outcomes
+        self._draw: Final = draw
+
+    def next_order(self, depth_of: DepthOf) -> LimitOrder | None:
+        """Trade at the best price; None if too few levels would remain."""
+        token = self._draw.choice(self._outcomes)
+        side = self._draw.choice((Side.BUY, Side.SELL))
+        levels = levels_of(depth_of(token), other(side))
+        if len(levels) <= LEVELS_MIN:
+            return None
+        size = min(levels[0].size, tokens(self._draw.randint(1, 12)))
+        return LimitOrder(self.market, token, side, levels[0].price, size, {"time_in_force": "IOC"})
+
+
+class Bots:
+    """Both bots in a market.
+
+    Args:
+        market: market id.
+        yes: its YES token, decimal digits.
+        no: its NO token.
+        fair: initial fair price of YES, in cents.
+        seed: determines their randomness.
+    """
+
+    def __init__(self, market: str, yes: str, no: str, *, fair: int, seed: int = 1) -> None:
+        self._draw: Final = random.Random(seed)
+        self.market: Final = market
+        self.quoter: Final = Quoter(market, {yes: fair, no: 100 - fair}, self._draw)
+        self.taker: Final = Taker(market, (yes, no), self._draw)
+
+    def takes(self, depth_of: DepthOf) -> LimitOrder | None:
+        """Return the next order of the taking bot; None if it is the turn of the quoting bot."""
+        if self._draw.random() < TRADE_PROBABILITY:
+            return self.taker.next_order(depth_of)
+        return None
+
+    async def run(self, url: str, quoter: BotKeys, taker: BotKeys) -> None:
+        """Trade until cancelled; connect again while the server cannot be used.
+
+        Raises:
+            ClientError: a key or the market is not accepted.
+        """
+        while True:
+            try:
+                await self._trade(url, quoter, taker)
+            except TEMPORARY as error:
+                await asyncio.sleep(getattr(error, "retry_after_s", None) or RETRY_S)
+
+    async def _trade(self, url: str, quoter: BotKeys, taker: BotKeys) -> None:
+        """Connect and trade until an error."""
+        async with (
+            # The server is on the same machine: no proxies, and no certificates, which take 0.1 s.
+            httpx.AsyncClient(trust_env=False, verify=url.startswith("https:")) as http,
+            Feed(url, api_key=quoter[1], proxy=None) as feed,
+        ):
+            quoting, taking = (
+                AsyncClient(url, signer=private_key, api_key=api_key, http=http)
+                for private_key, api_key in (quoter, taker)
+            )
+            book = await feed.orderbook(self.market)
+            own = await feed.own_orders(quoting.maker, market_id=self.market)
+
+            def depth_of(token: str) -> Depth:
+                return book.token(token).depth()
+
+            while True:
+                await asyncio.sleep(PAUSE_S * (1 + self._draw.random()))
+                await feed.until(lambda: feed.state is FeedState.LIVE)
+                try:
+                    order = self.takes(depth_of)
+                    if order is not None:
+                        await taking.place(order)
+                    else:
+                        await send(quoting, self.quoter.next_request(depth_of, own.open.values()))
+                except RequestRejectedError:  # another trader was faster, or the market is halted
+                    await asyncio.sleep(RETRY_S)
+
+
+async def send(client: AsyncClient, request: LimitOrder | str) -> Any:
+    """Place an order, or cancel the one with an id."""
+    if isinstance(request, LimitOrder):
+        return await client.place(request)
+    return await client.cancel(request)
 
 
 def other(side: Side) -> Side:
@@ -185,6 +211,11 @@ def other(side: Side) -> Side:
     return Side.SELL if side is Side.BUY else Side.BUY
 
 
-def distance(record: OrderRecord, fair: int) -> int:
-    """Return the distance of an order from the fair price; negative on the wrong side."""
-    return fair - record.price if record.order.side is Side.BUY else record.price - fair
+def levels_of(depth: Depth, side: Side) -> Sequence[Level]:
+    """Return the levels of a side, best first."""
+    return depth.bids if side is Side.BUY else depth.asks
+
+
+def is_of(order: OrderBody, token: str, side: Side) -> bool:
+    """Return whether an order is one of a token and side."""
+    return order.token_id == token and order.side == side

@@ -1,6 +1,6 @@
 // The dashboard. It uses the routes under /api/admin with the operator's token.
 
-import { LiveBook } from "./book.js";
+import { LiveBook } from "./admin_book.js";
 import { drawChain, drawOperations, drawSettlement } from "./chain.js";
 import { count, el, patch, send, table, when } from "./common.js";
 
@@ -8,7 +8,7 @@ const EVERY_MS = 2000;
 const EVERY_MAX_MS = 30000;
 const TOKEN_KEY = "clob-token";
 const at = (id) => document.getElementById(id);
-const book = new LiveBook({ ladder: at("ladder"), tape: at("tape"), state: at("book-state") });
+const book = new LiveBook({ ladder: at("ladder"), tape: at("tape"), state: at("book-state"), orders: at("book-orders") });
 let token = sessionStorage.getItem(TOKEN_KEY) ?? "";
 let chosen = null;
 let timer = 0;
@@ -136,7 +136,7 @@ function choose(event, market) {
   at("book-name").textContent = market.marketId;
   const names = [["YES", market.yesTokenId], ["NO", market.noTokenId]].filter(([, id]) => id);
   at("book-token").replaceChildren(...names.map(([name, id]) => el("option", { value: id }, `${name} ${id.length > 12 ? `${id.slice(0, 10)}…` : id}`)));
-  book.follow(market.marketId, market.yesTokenId, market.settlement !== "none");
+  book.follow(market, market.yesTokenId);
   for (const row of at("markets").querySelectorAll("tr")) row.classList.toggle("chosen", row.id === `market-${market.marketId}`);
 }
 
@@ -258,7 +258,7 @@ onSubmit("enter", () => {
 });
 
 at("operations-status").addEventListener("change", refresh);
-at("book-token").addEventListener("change", (event) => book.follow(chosen.marketId, event.target.value, chosen.settlement !== "none"));
+at("book-token").addEventListener("change", (event) => book.follow(chosen, event.target.value));
 at("leave").addEventListener("click", () => {
   sessionStorage.removeItem(TOKEN_KEY);
   location.reload();

@@ -89,7 +89,7 @@ export function drawOperations(operations, retry) {
   patch(
     at("operations"),
     rows.length
-      ? table(["No.", "Kind", "Status", "For", "Transactions", "Changed", ""], rows, [0])
+      ? table(["No.", "Kind", "Status", "For", "Transactions", "Changed", "Action"], rows, [0])
       : el("p", { className: "faint" }, "No operations."),
   );
 }

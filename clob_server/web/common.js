@@ -17,6 +17,8 @@ export function el(tag, options = {}, ...children) {
   return element;
 }
 
+export const button = (text, click, options) => el("button", { type: "button", on: { click }, ...options }, text);
+
 // Give an element new children, keeping those that are alike: focus and selection survive.
 export function patch(place, ...fresh) {
   fresh.forEach((node, index) => {
@@ -67,30 +69,22 @@ export function table(heads, rows, numbers = []) {
   );
 }
 
-// Return a text as nodes, with `code` as code elements.
-export function prose(text) {
-  return text
-    .split(/`([^`]+)`/)
-    .map((part, index) => (index % 2 ? el("code", {}, part) : document.createTextNode(part)));
-}
-
-export async function send(method, path, { body, headers = {} } = {}) {
-  const options = { method, headers: { ...headers }, cache: "no-store", signal: AbortSignal.timeout(TIMEOUT_MS) };
+export async function send(method, path, { body, headers, timeoutMs = TIMEOUT_MS } = {}) {
+  const options = { method, headers: { ...headers }, cache: "no-store", signal: AbortSignal.timeout(timeoutMs) };
   if (body !== undefined) {
     options.headers["Content-Type"] = "application/json";
     options.body = typeof body === "string" ? body : JSON.stringify(body);
   }
   const response = await fetch(path, options);
   const text = await response.text();
+  const { status, ok, headers: received } = response;
   let content = text;
-  if ((response.headers.get("Content-Type") ?? "").includes("json")) {
-    try {
-      content = JSON.parse(text);
-    } catch {
-      content = text;
-    }
+  try {
+    content = JSON.parse(text);
+  } catch {
+    // Not JSON.
   }
-  return { status: response.status, ok: response.ok, content, text, headers: response.headers };
+  return { status, ok, content, text, headers: received };
 }
 
 const WEI = 10n ** 18n;
@@ -103,6 +97,9 @@ export function tokens(wei) {
   const grouped = whole.toString().replace(/\B(?=(\d{3})+$)/g, ",");
   return parts ? `${grouped}.${parts}` : grouped;
 }
+
+// Format a price; a dash for none.
+export const cents = (price) => (Number.isInteger(price) ? `${price}¢` : "–");
 
 export function count(number) {
   return Number(number).toLocaleString("en");

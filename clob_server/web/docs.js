@@ -1,10 +1,17 @@
 // The API reference: /openapi.json as a page, with a form to try each route.
 
-import { el, prose, send, table } from "./common.js";
+import { el, send, table } from "./common.js";
 
 const page = document.getElementById("page");
 const contents = document.getElementById("contents");
 let api;
+
+// Return a text as nodes, with `code` as code elements.
+function prose(text) {
+  return text
+    .split(/`([^`]+)`/)
+    .map((part, index) => (index % 2 ? el("code", {}, part) : document.createTextNode(part)));
+}
 
 function resolve(schema) {
   return schema?.$ref ? api.components.schemas[schema.$ref.split("/").pop()] : (schema ?? {});
@@ -49,7 +56,7 @@ function fields(schema, heading) {
   const sections = [];
   if (described.properties) {
     sections.push(el("h3", {}, heading));
-    sections.push(table(["Name", "Type", "Required", ""], fieldRows(described)));
+    sections.push(table(["Name", "Type", "Required", "Meaning"], fieldRows(described)));
     for (const [name, part] of Object.entries(described.properties)) {
       const inner = part.type === "array" ? resolve(part.items) : resolve(part);
       if (inner.properties || inner.anyOf?.some((each) => resolve(each).properties)) {
@@ -71,7 +78,7 @@ function parameters(route) {
       el("span", {}, ...prose(each.description ?? "")),
     ],
   }));
-  return [el("h3", {}, "Parameters"), table(["Name", "In", "Type", "Required", ""], rows)];
+  return [el("h3", {}, "Parameters"), table(["Name", "In", "Type", "Required", "Meaning"], rows)];
 }
 
 function codeLinks(text) {
@@ -84,7 +91,7 @@ function responses(route) {
   const rows = Object.entries(route.responses).map(([status, response]) => ({
     cells: [el("code", {}, status), el("span", {}, ...codeLinks(response.description))],
   }));
-  return [el("h3", {}, "Responses"), table(["Status", ""], rows)];
+  return [el("h3", {}, "Responses"), table(["Status", "Meaning"], rows)];
 }
 
 function authority(route) {
@@ -108,8 +115,8 @@ function tryIt(method, path, route) {
   const status = el("p", { className: "result", role: "status" });
   const answer = el("pre", { hidden: true });
 
-  async function submit(event) {
-    event.preventDefault();
+  // Return the address and the headers of the request that the form describes.
+  function request() {
     let target = path;
     const query = new URLSearchParams();
     const headers = {};
@@ -122,9 +129,14 @@ function tryIt(method, path, route) {
       if (usesToken(route)) headers.Authorization = `Bearer ${secret.value}`;
       else headers["X-API-Key"] = secret.value;
     }
-    const text = query.size ? `${target}?${query}` : target;
+    return { target: query.size ? `${target}?${query}` : target, headers };
+  }
+
+  async function submit(event) {
+    event.preventDefault();
+    const { target, headers } = request();
     try {
-      const response = await send(method.toUpperCase(), text, { body: body?.value, headers });
+      const response = await send(method.toUpperCase(), target, { body: body?.value, headers });
       status.className = `result ${response.ok ? "good" : "bad"}`;
       status.textContent = `${response.status} ${response.headers.get("Content-Type") ?? ""}`;
       answer.textContent = typeof response.content === "string" ? response.text.slice(0, 20000) : JSON.stringify(response.content, null, 2);
@@ -134,6 +146,17 @@ function tryIt(method, path, route) {
       answer.textContent = "";
     }
     answer.hidden = !answer.textContent;
+  }
+
+  async function copy() {
+    const { target, headers } = request();
+    const text = curl(method.toUpperCase(), target, headers, body?.value);
+    answer.textContent = text;
+    answer.hidden = false;
+    status.className = "result";
+    // Browsers offer the clipboard to secure pages only; the command is shown in any case.
+    const isCopied = await navigator.clipboard?.writeText(text).then(() => true, () => false);
+    status.textContent = isCopied ? "Copied." : "The command, to copy:";
   }
 
   const labelled = (name, input) => el("label", {}, name, input);
@@ -147,11 +170,26 @@ function tryIt(method, path, route) {
       ...inputs.map(([each, input]) => labelled(each.name, input)),
       body && labelled("Body", body),
       labelled(usesToken(route) ? "Token" : "API key", secret),
-      el("div", {}, el("button", { className: "main" }, "Send")),
+      el(
+        "div",
+        { className: "actions" },
+        el("button", { className: "main" }, "Send"),
+        el("button", { type: "button", on: { click: copy } }, "Copy as curl"),
+      ),
       status,
       answer,
     ),
   );
+}
+
+// Return a request as a command for a POSIX shell.
+function curl(method, target, headers, body) {
+  const quoted = (text) => `'${text.replaceAll("'", "'\\''")}'`;
+  const parts = ["curl"];
+  if (method !== "GET") parts.push("-X", method);
+  for (const [name, value] of Object.entries(headers)) parts.push("-H", quoted(`${name}: ${value}`));
+  if (body !== undefined) parts.push("-H", quoted("Content-Type: application/json"), "-d", quoted(body));
+  return [...parts, quoted(location.origin + target)].join(" ");
 }
 
 function usesToken(route) {
@@ -190,7 +228,7 @@ function codes() {
     { className: "card", id: "codes" },
     el("h2", {}, "Codes"),
     el("p", {}, "Every rejection has one of these codes. If several apply, the server returns the first in this table."),
-    table(["Code", "Status", "", "Retryable"], rows),
+    table(["Code", "Status", "Meaning", "Retryable"], rows),
   );
 }
 
@@ -215,7 +253,10 @@ function draw() {
     }
   }
   links.push(el("strong", {}, "Errors"), el("a", { href: "#codes" }, "Codes"));
-  contents.replaceChildren(...links);
+  const search = el("input", { type: "search", placeholder: "Search", ariaLabel: "Search routes, fields and codes" });
+  search.addEventListener("input", () => filter(search.value));
+  const found = el("p", { className: "faint", role: "status" });
+  contents.replaceChildren(search, found, ...links);
   page.replaceChildren(el("p", {}, ...prose(api.info.description)), ...sections, codes());
   // Scroll to the section of the URL, which exists only now.
   if (location.hash) {
@@ -223,6 +264,31 @@ function draw() {
     location.hash = "";
     location.hash = target;
   }
+}
+
+// Show only the routes and codes that contain every word of a text, anywhere in their section.
+function filter(text) {
+  const words = text.toLowerCase().split(/\s+/).filter(Boolean);
+  const matches = (element) => {
+    const content = element.textContent.toLowerCase();
+    return words.every((word) => content.includes(word));
+  };
+  let count = 0;
+  for (const each of page.querySelectorAll("section.route")) {
+    each.hidden = !matches(each);
+    count += !each.hidden;
+    contents.querySelector(`a[href="#${each.id}"]`).hidden = each.hidden;
+  }
+  for (const row of page.querySelectorAll("#codes tbody tr")) {
+    row.hidden = !matches(row);
+    count += !row.hidden;
+  }
+  for (const tag of contents.querySelectorAll("strong")) {
+    let next = tag.nextElementSibling;
+    while (next?.hidden) next = next.nextElementSibling;
+    tag.hidden = next?.tagName !== "A";
+  }
+  contents.querySelector("[role=status]").textContent = words.length ? `${count} found` : "";
 }
 
 api = (await send("GET", "/openapi.json")).content;

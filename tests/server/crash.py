@@ -15,12 +15,12 @@ import time
 from contextlib import closing
 
 import coincurve
-import httpx
 import msgspec
 import websockets
 from websockets.sync.client import connect
 
 from clob import Limits, OrderAdded, OrderReduced, OrderRemoved, SetLimits, Side, Submit, Trade
+from clob.client import Client, ConnectionFailedError, ResponseError
 from clob.signing import SignedOrder, SignedSetNonce, order_hash, sign
 from clob_server.auth.api_keys import IDS, secret
 from clob_server.core.commands import Budgets, SetBudgets, SignatureRecord
@@ -39,7 +39,7 @@ from tests.signings import KEYS, address_of
 MARKETS = {"rain": (101, 102), "snow": (201, 202)}
 TOKEN = 10**18
 PATIENCE_S = 60
-DISCONNECTED = (httpx.HTTPError, websockets.WebSocketException, OSError, EOFError)
+DISCONNECTED = (ConnectionFailedError, websockets.WebSocketException, OSError, EOFError)
 FINISHED_MAX = 50
 BUDGETS = Budgets(
     anonymous_per_minute=100_000, orders_per_minute=100_000, cancels_per_minute=100_000
@@ -85,6 +85,16 @@ def signed_order(rng, nonces):
     return order, {**order.to_json(), "marketId": market}
 
 
+@contextlib.contextmanager
+def rejected_with(*codes):
+    """Ignore the rejection of a request with one of these codes."""
+    try:
+        yield
+    except ResponseError as error:
+        if error.code not in codes:
+            raise
+
+
 class Load:
     """Clients of a server, each in a thread, until the server is gone.
 
@@ -124,50 +134,44 @@ class Load:
         except DISCONNECTED:
             pass
         except BaseException as error:
-            self.errors.append(error)
+            if not isinstance(error.__cause__, DISCONNECTED):
+                self.errors.append(error)
 
     def _trade(self, number):
         rng = random.Random(f"{self._seed} {number}")
-        with httpx.Client(base_url=self._live.url, timeout=30) as http:
+        # Each request is sent once: a deadline of 0 leaves no time for a repetition.
+        with Client(self._live.url, deadline_s=0, respects_limits=False) as client:
             placed = []
             while not self._stop.is_set():
                 draw = rng.random()
                 if draw < 0.02:
-                    self._raise_nonce(http, rng.choice(MAKERS))
+                    self._raise_nonce(client, rng.choice(MAKERS))
                 elif draw < 0.25 and placed:
-                    self._cancel(http, placed.pop(rng.randrange(len(placed))))
+                    self._cancel(client, *placed.pop(rng.randrange(len(placed))))
                 else:
-                    placed.append(self._place(http, rng))
+                    placed += self._place(client, rng)
 
-    def _place(self, http, rng):
+    def _place(self, client, rng):
         order, body = signed_order(rng, self._witness.nonces)
         hashed = order_hash(order, DOMAIN)
         self._witness.sent[hashed] = order
-        answer = http.post("/api/orders", json=body)
-        if answer.status_code == 200:
-            self.acked[hashed] = body, answer.json()
-        else:
-            assert answer.json()["code"] in ("NONCE_TOO_LOW", "TOO_MANY_ORDERS", "DRAINING"), (
-                answer.text
-            )
-        return answer.json().get("orderId"), order.maker
+        with rejected_with("NONCE_TOO_LOW", "TOO_MANY_ORDERS", "DRAINING"):
+            made = client.create_order(body)
+            self.acked[hashed] = body, made
+            return [(made.order_id, order.maker)]
+        return []
 
-    def _cancel(self, http, placed):
-        order_id, maker = placed
-        if order_id is None:
-            return
-        answer = http.request("DELETE", f"/api/orders/{order_id}", json={"maker": maker})
-        if answer.status_code == 200:
+    def _cancel(self, client, order_id, maker):
+        with rejected_with("ORDER_NOT_OPEN"):
+            client.cancel_order(order_id, {"maker": maker})
             self.cancelled.append(order_id)
-        else:
-            assert answer.json()["code"] == "ORDER_NOT_OPEN", answer.text
 
-    def _raise_nonce(self, http, maker):
+    def _raise_nonce(self, client, maker):
         key, address = maker
         nonce = self._witness.nonces.get(address, 0) + 1
         body = sign(SignedSetNonce(maker=address, nonce=nonce), DOMAIN, key).to_json()
-        answer = http.post("/api/orders/nonce", json=body)
-        if answer.status_code == 200:
+        with rejected_with("NONCE_TOO_LOW"):
+            client.post_nonce(body)
             self._witness.nonces[address] = nonce
 
     def _read_stream(self, market):
@@ -240,10 +244,10 @@ class Witness:
         for hashed, (body, answer) in load.acked.items():
             command, trades = self.placed[hashed]
             record = msgspec.msgpack.decode(command.attachment, type=SignatureRecord)
-            assert command.order.id == answer["orderId"]
+            assert command.order.id == answer.order_id
             assert f"0x{record.signature.hex()}" == body["signature"]
             assert record.salt == str(body["salt"])
-            assert json.loads(msgspec.json.encode(trades)) == answer["trades"]
+            assert trades == answer.trades
         assert self.cancels.issuperset(load.cancelled)
         for message in load.messages:
             self._check_message(message)

@@ -3,17 +3,19 @@
 import asyncio
 import contextlib
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import msgspec
 from msgspec import structs
 
-from clob import AddMarket, Matcher
+from clob import AddMarket, Market, Matcher
 from clob.journal import verify
 from clob_server.cli.verify import audit, journal_of
 from clob_server.core.commands import SignatureRecord
 from clob_server.core.recovery import commands_of, recover
 from clob_server.core.sequencer import Sequencer
 from clob_server.core.state import ServerState
+from clob_server.log import SqliteLog
 from tests.matchers import market
 
 NOW_MS = 1_700_000_000_000
@@ -55,6 +57,24 @@ async def working(engine):
     finally:
         engine.stop()
         await task
+
+
+def write_markets(folder, *names):
+    """Write a log with markets of these names, with the tokens 7001, 7002 and so on."""
+
+    async def write():
+        with contextlib.closing(SqliteLog(folder)) as log:
+            sequencer = engine_over(log)
+            task = asyncio.create_task(sequencer.run())
+            for number, name in enumerate(names):
+                yes = 7_001 + 2 * number
+                market = Market(id=name, yes=str(yes), no=str(yes + 1))
+                await sequencer.submit(lambda now_ms, m=market: AddMarket(market=m, now_ms=now_ms))
+            sequencer.stop()
+            await task
+
+    with ThreadPoolExecutor(1) as pool:  # the loop of a browser may run in this thread
+        pool.submit(asyncio.run, write()).result()
 
 
 def record(**fields):

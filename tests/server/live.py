@@ -8,6 +8,8 @@ import sys
 
 import httpx
 
+from clob.client import Client
+
 START_S = 60
 END_S = 30
 KEEP = ("CLOB_PURE_PYTHON", "CLOB_REQUIRE_ALL")
@@ -37,6 +39,10 @@ class Live(Ended):
         self.ws_url = f"{url.replace('http', 'ws', 1)}/ws"
         self.folder = folder
         self.http = httpx.Client(base_url=url, timeout=START_S)
+
+    def client(self, **options):
+        """Return a client of the server, over the connections of ``http``."""
+        return Client(self.url, http=self.http, timeout_s=START_S, **options)
 
 
 STEADY = {"CLOB_CLOCK_SKEW_MAX_S": "3600"}

@@ -1,40 +1,30 @@
 """A client process that places orders, sends heartbeats and holds a WebSocket, until it is killed.
 
-Usage: ``python -m tests.server.switch_client URL WS_URL MAKER MARKET_ID TOKEN_ID TIMEOUT_MS``. It
-prints ``armed`` once both switches are armed.
+Usage: ``python -m tests.server.switch_client URL MAKER MARKET_ID TOKEN_ID TIMEOUT_MS``. It prints
+``armed`` once both switches are armed.
 """
 
-import json
+import asyncio
 import sys
-import time
 
-import httpx
-from websockets.sync.client import connect
+from clob.client import AsyncClient, Feed
 
 PRICES = (10, 20, 30)
-PATIENCE_S = 60
-ONE = 10**18
 
 
-def main(url, ws_url, maker, market, token, timeout_ms):
-    http = httpx.Client(base_url=url, timeout=PATIENCE_S)
-    with connect(ws_url) as socket:
-        request = {"type": "subscribe", "channel": "user", "maker": maker, "extended": True}
-        socket.send(json.dumps({**request, "cancelOnDisconnect": True}))
-        while json.loads(socket.recv(PATIENCE_S))["type"] != "subscribed":
-            pass
-        beat = {"maker": maker, "timeoutMs": int(timeout_ms)}
-        http.post("/api/orders/heartbeat", json=beat).raise_for_status()
+async def main(url, maker, market, token, timeout_ms):
+    # With a deadline of 0 it ends at the first request that fails.
+    async with AsyncClient(url, maker=maker, deadline_s=0) as client, Feed(url) as feed:
+        await feed.own_orders(maker, cancel_on_disconnect=True)
+        await client.heartbeat(int(timeout_ms))
         for price in PRICES:
-            body = {"maker": maker, "marketId": market, "tokenId": token, "side": 0}
-            order = {**body, "price": price, "size": str(ONE)}
-            http.post("/api/orders/gasless", json=order).raise_for_status()
+            await client.buy(market, token, price=price, size="1")
         sys.stdout.write("armed\n")
         sys.stdout.flush()
         while True:
-            http.post("/api/orders/heartbeat", json=beat).raise_for_status()
-            time.sleep(0.1)
+            await client.heartbeat(int(timeout_ms))
+            await asyncio.sleep(0.1)
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    asyncio.run(main(*sys.argv[1:]))

@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import time
+from itertools import islice
 
 import pytest
 
@@ -21,6 +22,7 @@ from tests.server.crash import (
     follower_of,
     killing,
     prepare_folder,
+    rejected_with,
     rows_of,
     start_process,
 )
@@ -33,38 +35,31 @@ ENDINGS = ("kill", "kill", "follower first", "kill", "while it starts", "term")
 
 def check_served(live, witness, load):
     """Assert that a restarted server serves everything acknowledged before the crash."""
-    http = live.http
+    client = live.client(respects_limits=False)
     for market in witness.trades:
-        answer = http.get(f"/api/markets/{market}/trades", params={"limit": 100})
-        assert answer.status_code == 200, answer.text
-        served = [(each["id"], each["seq"]) for each in answer.json()]
+        served = [(each.id, each.seq) for each in islice(client.trades(market, limit=100), 100)]
         assert served == [(name, event.seq) for name, event in witness.trades[market][:-101:-1]]
         for token in MARKETS[market]:
-            check_book(http, witness, market, str(token))
+            check_book(client, witness, market, str(token))
     for body, first in list(load.acked.values())[-20:]:
-        answer = http.get(f"/api/orders/{first['orderId']}")
-        assert answer.status_code == 200, answer.text
-        assert (answer.json()["salt"], answer.json()["signature"]) == (
-            str(body["salt"]),
-            body["signature"],
-        )
-        again = http.post("/api/orders", json=body).json()
-        if again.get("code") != "NONCE_TOO_LOW":
-            assert again["duplicate"], again
-            assert (again["orderId"], again["trades"]) == (first["orderId"], first["trades"])
+        order = client.order(first.order_id)
+        assert (order.salt, order.signature) == (str(body["salt"]), body["signature"])
+        with rejected_with("NONCE_TOO_LOW"):
+            again = client.create_order(body)
+            assert again.duplicate, again
+            assert (again.order_id, again.trades) == (first.order_id, first.trades)
     for order_id in load.cancelled[-10:]:
-        assert http.get(f"/api/orders/{order_id}").json()["status"] == "cancelled"
+        assert client.order(order_id).status == "cancelled"
 
 
-def check_book(http, witness, market, token):
+def check_book(client, witness, market, token):
     """Assert that the served book equals the book replayed from the log."""
-    answer = http.get(f"/api/markets/{market}/orderbook", params={"tokenId": token})
-    if answer.status_code == 422:
-        return  # no order has used the second token yet
     depth = witness.exchange.matcher.depth(market, token)
-    for levels, side in ((depth.bids, "bids"), (depth.asks, "asks")):
-        served = [(each["price"], each["size"]) for each in answer.json()[side]]
-        assert served == [(level.price, str(level.size)) for level in levels]
+    with rejected_with("TOKEN_NOT_IN_MARKET"):  # no order has used the second token yet
+        book = client.orderbook(market, token_id=token)
+        for levels, shown in ((depth.bids, book.bids), (depth.asks, book.asks)):
+            served = [(each.price, each.size) for each in shown]
+            assert served == [(level.price, str(level.size)) for level in levels]
 
 
 def cycle(folder, witness, load, number):

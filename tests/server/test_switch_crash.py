@@ -23,7 +23,7 @@ ENDINGS = (("client",), ("server",), ("client", "server"), ("server", "client"))
 
 def client_of(live, maker, market):
     """Start a client process, and wait until its switches are armed."""
-    names = (live.url, live.ws_url, maker.address, market.id, str(market.yes), "1500")
+    names = (live.url, maker.address, market.id, str(market.yes), "1500")
     process = subprocess.Popen(
         [sys.executable, "-m", "tests.server.switch_client", *names],
         stdout=subprocess.PIPE,

@@ -20,7 +20,7 @@ def live(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def production(tmp_path_factory):
-    """A server of the production environment without rate limits, and its operator's client."""
+    """A server of the production environment without rate limits, and its operator's clients."""
     with live_server(
         tmp_path_factory.mktemp("production") / "data",
         rate_limits=False,
@@ -32,6 +32,7 @@ def production(tmp_path_factory):
         jwt_secret=SECRET,
     ) as server:
         token = operator_token(SECRET)
+        server.admin = server.client(token=token)
         server.operator = httpx.Client(
             base_url=server.url, timeout=60, headers={"Authorization": f"Bearer {token}"}
         )
@@ -85,8 +86,8 @@ def bob():
 def production_market(production):
     """A market with both tokens, opened on the production server."""
     ids = MarketIds()
-    body = {"marketId": ids.id, "yesTokenId": str(ids.yes), "noTokenId": str(ids.no)}
-    assert production.operator.post("/api/admin/markets", json=body).status_code == 200
+    tokens = {"yesTokenId": str(ids.yes), "noTokenId": str(ids.no)}
+    production.admin.admin_create_market(ids.id, tokens)
     return ids
 
 
@@ -95,13 +96,8 @@ def key_for(production):
     """Return a function that creates an API key for makers and returns its header."""
 
     def make(*makers, scopes=("read", "trade", "cancel")):
-        body = {
-            "name": "a test",
-            "scopes": list(scopes),
-            "makers": [maker.address for maker in makers],
-        }
-        answer = production.operator.post("/api/admin/keys", json=body)
-        assert answer.status_code == 200, answer.text
-        return {"X-API-Key": answer.json()["key"]}
+        wallets = [maker.address for maker in makers]
+        made = production.admin.admin_create_key("a test", scopes, makers=wallets)
+        return {"X-API-Key": made.key}
 
     return make

@@ -16,7 +16,7 @@ from eth_account import Account
 from eth_account.messages import encode_defunct
 
 from clob.signing import Domain, SignedOrder, order_hash, sign
-from clob_server.api.schemas import NO_SIGNATURE
+from clob.wire.orders import NO_SIGNATURE
 from tests.server.api.makers import (
     FAR,
     LONG_AGO,

@@ -145,8 +145,8 @@ class CountingMatcher:
     def __init__(self, matcher):
         self._matcher, self.num_lookups = matcher, 0
 
-    def open_orders(self):
-        return self._matcher.open_orders()
+    def open_orders(self, maker):
+        return self._matcher.open_orders(maker)
 
     def order(self, order_id):
         self.num_lookups += 1

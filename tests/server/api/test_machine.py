@@ -226,23 +226,32 @@ class OrdersMachine(RuleBasedStateMachine):
         assert (good(answer)["orderIds"], answer.json()["numCancelled"]) == (removed, len(removed))
 
     @precondition(lambda self: self.placed)
-    @rule(index=indexes, maker_index=few, remaining=sizes)
-    def reduce(self, index, maker_index, remaining):
+    @rule(index=indexes, maker_index=few, remaining=sizes, expected=st.none() | sizes)
+    def reduce(self, index, maker_index, remaining, expected):
         order_id = list(self.placed)[index % len(self.placed)]
         maker = self.makers[maker_index].address
-        rejection = self.rejection_of(
+        body = {"maker": maker, "remaining": str(remaining)}
+        if expected is not None:
+            body["ifRemaining"] = str(expected)
+        rejection = self.guarded(order_id, maker, expected) or self.rejection_of(
             Reduce(order_id=order_id, size=remaining, maker=maker, now_ms=self.now_ms)
         )
-        body = {"maker": maker, "remaining": str(remaining)}
         answer = self.http.patch(f"/api/orders/{order_id}", json=body)
         if rejection is None:
             self.agree(good(answer), self.matcher.order(order_id))
         else:
             problem(answer, rejection)
 
+    def guarded(self, order_id, maker, expected):
+        """Return the rejection of a request for another remaining size, or None."""
+        record = self.matcher.order(order_id)
+        rests = record.status in ("open", "partial") and record.order.maker == maker
+        is_other = expected is not None and record.remaining != expected
+        return "REMAINING_CHANGED" if rests and is_other else None
+
     @precondition(lambda self: self.placed)
-    @rule(index=indexes, drawn=drafts, same_maker=st.booleans())
-    def replace(self, index, drawn, same_maker):
+    @rule(index=indexes, drawn=drafts, same_maker=st.booleans(), expected=st.none() | sizes)
+    def replace(self, index, drawn, same_maker, expected):
         old = self.placed[list(self.placed)[index % len(self.placed)]]
         signed, maker_index, _, _, *rest = drawn
         [market_index] = [
@@ -252,9 +261,15 @@ class OrdersMachine(RuleBasedStateMachine):
             maker_index = [maker.address for maker in self.makers].index(old.maker)
         is_yes = old.token == str(self.markets[market_index].yes)
         draft = self.draft((signed, maker_index, market_index, is_yes, *rest))
-        answer = self.http.post(f"/api/orders/{old.id}/replace", json=draft.body)
+        guard = {} if expected is None else {"ifRemaining": str(expected)}
+        answer = self.http.post(f"/api/orders/{old.id}/replace", json=draft.body | guard)
         reply = answer.json()
         if self.repeats(reply, draft):
+            return
+        guarded = self.guarded(old.id, draft.order.maker, expected)
+        if reply.get("code") == "REMAINING_CHANGED":
+            assert guarded
+            self.agree(reply["order"], self.matcher.order(old.id))
             return
         submit = draft.submit(reply.get("orderId", "rejected"), self.now_ms, self.nonces)
         cancel = Cancel(order_id=old.id, maker=draft.order.maker)
@@ -263,6 +278,7 @@ class OrdersMachine(RuleBasedStateMachine):
         except RejectedError as error:
             problem(answer, error.code)
             return
+        assert guarded is None
         self.agree(good(answer)["replaced"], self.matcher.order(old.id))
         self.compare_placed(submit, events, reply)
         self.sent.append(draft)

@@ -134,6 +134,8 @@ def test_invalid_queries_name_the_parameter(http, alice):
         ("/api/fills", {**maker, "after": "12-x"}, "after"),
         ("/api/fills", {**maker, "cursor": "1-" + "9" * 30}, "cursor"),
         ("/api/fills", {**maker, "after": "-"}, "after"),
+        ("/api/fills", {**maker, "after": "-5"}, "after"),
+        ("/api/fills", {**maker, "after": "1-2-3"}, "after"),
         ("/api/orders", {"status": "filled"}, "maker"),
         ("/api/orders", {"clientOrderId": "a"}, "maker"),
         ("/api/orders", {**maker, "status": "done"}, "status"),

@@ -5,7 +5,7 @@ import json
 import pytest
 import websockets.sync.client
 
-from clob_server.api.schemas import NO_SIGNATURE, OrderBody
+from clob.wire.orders import NO_SIGNATURE, OrderBody
 from clob_server.app import ROUTES
 from clob_server.http.openapi.document import DESCRIBED
 from clob_server.orders.resource import KNOWN
@@ -181,10 +181,10 @@ def test_probes_and_pages_take_any_query(http):
 MESSAGES = {
     '{"type": "subscribe", "channel": "orderbook", "market": "m"}': "did you mean marketId?",
     '{"type": "subscribe", "channel": "books", "marketId": "m"}': (
-        'channel must be one of orderbook, settlement, ticker, user; got "books"'
+        'channel must be one of candles, orderbook, settlement, ticker, user; got "books"'
     ),
     '{"type": "subscribe", "marketId": "m"}': (
-        "channel is missing; it must be one of orderbook, settlement, ticker, user"
+        "channel is missing; it must be one of candles, orderbook, settlement, ticker, user"
     ),
     '{"type": "sub"}': 'type must be one of subscribe, unsubscribe, ping, request; got "sub"',
     '{"channel": "orderbook"}': (
@@ -194,7 +194,7 @@ MESSAGES = {
         "maker is for the channels user and settlement, not for orderbook"
     ),
     '{"type": "subscribe", "channel": "user", "maker": "0x", "tokenId": "5"}': (
-        "tokenId is for the channel orderbook, not for user"
+        "tokenId is for the channels orderbook and candles, not for user"
     ),
     '{"type": "subscribe", "channel": "orderbook", "marketId": "m", "resume": {"sequence": 1}}': (
         'unknown field "resume.sequence"; expected'

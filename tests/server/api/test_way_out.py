@@ -1,6 +1,7 @@
 """Cancels of many orders, reductions, replacements and atomic batches over HTTP."""
 
 import concurrent.futures
+import re
 
 import pytest
 
@@ -20,6 +21,7 @@ from tests.server.api.makers import (
     now_ms,
     problem,
 )
+from tests.server.api.test_switches import wait_until
 
 PATH = "/api/orders"
 
@@ -213,10 +215,41 @@ def test_filter_in_the_body_alone_cancels_nothing(http, api, market, alice):
     assert statuses(api, order_id) == ["open"]
 
 
-@pytest.mark.parametrize("shift_ms", [-61_000, 60_000])
+@pytest.mark.parametrize("shift_ms", [-61_000, 60_000, 10**18])
 def test_signed_cancel_of_all_must_be_recent_and_not_of_the_future(production, alice, shift_ms):
     body = alice.cancel_all(now_ms() + shift_ms)
     problem(cancel_all(production.http, alice, body, all="true"), "TIMESTAMP_OUT_OF_WINDOW")
+
+
+def test_rejection_of_a_time_ahead_names_the_time_of_the_server_and_the_difference(http, alice):
+    body = alice.cancel_all(signed_ms := now_ms() + 59_000)
+    rejection = problem(
+        cancel_all(http, alice, body, all="true"), "TIMESTAMP_OUT_OF_WINDOW", "timestamp"
+    )
+    found = re.search(r"which is (\d+) \(GET /api/time\); got (\d+), (\d+) ms", rejection["detail"])
+    server_ms, received_ms, ahead_ms = map(int, found.groups())
+    assert (received_ms, received_ms - server_ms) == (signed_ms, ahead_ms)
+
+
+def test_clock_that_is_a_little_ahead_cancels_at_once_and_no_copy_reaches_a_later_order(
+    live, http, api, market, alice
+):
+    first = api.gasless(alice.gasless(market))["orderId"]
+    signed_ms = good(http.get("/api/time"))["nowMs"] + 4_000
+    body = alice.cancel_all(signed_ms)
+    with concurrent.futures.ThreadPoolExecutor(2) as pool:
+        sent = pool.submit(cancel_all, live.http, alice, body, all="true")
+        wait_until(lambda: statuses(api, first) == ["cancelled"])
+        between = api.gasless(alice.gasless(market))["orderId"]
+        copy = pool.submit(cancel_all, live.http, alice, body, all="true")
+        replies = [good(each.result()) for each in (sent, copy)]
+    assert good(http.get("/api/time"))["nowMs"] > signed_ms
+    if api.order(between)["timestamp"] <= signed_ms:
+        assert statuses(api, between) == ["cancelled"]
+        assert sorted(replies[0]["orderIds"] + replies[1]["orderIds"]) == sorted([first, between])
+    later = api.gasless(alice.gasless(market))["orderId"]
+    assert good(cancel_all(http, alice, body, all="true"))["numCancelled"] == 0
+    assert statuses(api, later) == ["open"]
 
 
 # ----- by the maker's own id -----------------------------------------------------------------
@@ -310,6 +343,50 @@ def test_reduction_in_production_needs_a_signature_or_a_key(
     assert good(http.patch(path, json=signed))["remaining"] == str(ONE)
 
 
+def test_order_that_was_filled_on_the_way_is_not_reduced(http, api, market, alice, bob):
+    order_id = api.gasless(alice.gasless(market, SELL, 60, 5 * ONE))["orderId"]
+
+    def reduce(remaining, expected, maker=alice):
+        body = {"maker": maker.address, "remaining": str(remaining), "ifRemaining": expected}
+        return http.patch(f"{PATH}/{order_id}", json=body)
+
+    api.gasless(bob.gasless(market, BUY, 60, ONE))
+    before = good(http.get("/health"))["commandSeq"]
+    rejection = problem(reduce(2 * ONE, str(5 * ONE)), "REMAINING_CHANGED", "ifRemaining")
+    assert f"{4 * ONE} wei" in rejection["detail"]
+    assert rejection["order"] == api.order(order_id)
+    assert good(http.get("/health"))["commandSeq"] == before
+    for invalid, code in ((0, "INVALID_FIELD"), ("x", "INVALID_AMOUNT"), (-1, "INVALID_AMOUNT")):
+        problem(reduce(ONE, invalid), code, "ifRemaining")
+    problem(reduce(ONE, str(4 * ONE), bob), "NOT_THE_MAKER")
+    assert good(reduce(2 * ONE, str(4 * ONE)))["remaining"] == str(2 * ONE)
+    problem(reduce(2 * ONE, str(2 * ONE)), "SIZE_NOT_REDUCED")
+    assert good(reduce(ONE, None))["remaining"] == str(ONE)
+    api.cancel(order_id, alice)
+    problem(reduce(ONE, str(ONE)), "ORDER_NOT_OPEN")
+
+
+def test_no_trade_comes_between_the_comparison_and_the_reduction(live, api, market, alice, bob):
+    outcomes = set()
+    with concurrent.futures.ThreadPoolExecutor(2) as pool:
+        for _ in range(20):
+            order_id = api.gasless(alice.gasless(market, SELL, 60, 3 * ONE))["orderId"]
+            body = {"maker": alice.address, "remaining": str(ONE), "ifRemaining": str(3 * ONE)}
+            buy = bob.gasless(market, BUY, 60, ONE)
+            sent = pool.submit(live.http.post, f"{PATH}/gasless", json=buy)
+            answer = live.http.patch(f"{PATH}/{order_id}", json=body)
+            good(sent.result())
+            order = api.order(order_id)
+            if answer.status_code == 200:
+                assert (order["status"], order["filledTokens"]) == ("filled", str(ONE))
+            else:
+                assert problem(answer, "REMAINING_CHANGED")["order"] == order
+                assert order["remaining"] == str(2 * ONE)
+                api.cancel(order_id, alice)
+            outcomes.add(answer.status_code)
+    assert outcomes <= {200, 409}
+
+
 # ----- replace -------------------------------------------------------------------------------
 
 
@@ -362,6 +439,23 @@ def test_rejected_replacement_leaves_the_old_order(api, replace, market, alice, 
         problem(replace(old, body), code, path)
     assert api.order(old) == order
     assert api.orders(maker=alice.address, marketId=market.id) == [order]
+
+
+@pytest.mark.parametrize("kind", ["signed", "gasless"])
+def test_order_that_was_filled_on_the_way_is_not_replaced(api, replace, market, alice, bob, kind):
+    old = api.gasless(alice.gasless(market, BUY, 40, 3 * ONE))["orderId"]
+    named = {"clientOrderId": "new"} if kind == "gasless" else {}
+    body = getattr(alice, kind)(market, BUY, 45, 3 * ONE, **named)
+    api.gasless(bob.gasless(market, SELL, 40))
+    stale, fresh = ({**body, "ifRemaining": str(each * ONE)} for each in (3, 2))
+    rejection = problem(replace(old, stale), "REMAINING_CHANGED", "ifRemaining")
+    assert rejection["order"] == api.order(old)
+    assert api.orders(maker=alice.address) == [api.order(old)]
+    problem(replace(old, {**body, "ifRemaining": "0"}), "INVALID_FIELD", "ifRemaining")
+    reply = good(replace(old, fresh))
+    assert reply["replaced"] == api.order(old)
+    for repeated in (fresh, stale, body):
+        assert good(replace(old, repeated)) == reply | {"duplicate": True}
 
 
 def test_order_that_is_gone_is_not_replaced(api, replace, market, alice):

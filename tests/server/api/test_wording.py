@@ -8,6 +8,7 @@ import websockets.sync.client
 
 from clob_server.api.problems import PROBLEMS
 from clob_server.api.wording import in_json_terms
+from clob_server.chain.eth.accounts import WALLETS
 from tests.server.api.makers import ONE, Maker, operator_token, words_of_python
 from tests.server.api.mistakes import SECRET, servers
 
@@ -78,6 +79,14 @@ def check(answer, place):
     return problems
 
 
+def path_of(path):
+    """Return a path with parameters that its route accepts."""
+    values = {"marketId": "words", "orderId": "ord_1_nobody", "address": WALLETS[0].address}
+    for name, value in values.items():
+        path = path.replace(f"{{{name}}}", value)
+    return path
+
+
 def test_no_value_in_any_field_is_answered_in_words_of_python(client):
     document = client.get("/openapi.json").json()
     count = 0
@@ -85,7 +94,7 @@ def test_no_value_in_any_field_is_answered_in_words_of_python(client):
         body = example or {name: value_of(name, schema) for name in schema.get("required", ())}
         for name in schema["properties"]:
             for value in WRONG:
-                where = path.replace("{marketId}", "words").replace("{orderId}", "ord_1_nobody")
+                where = path_of(path)
                 answer = client.request(method, where, json=body | {name: value})
                 check(answer, (method, path, name, value))
                 count += 1
@@ -100,7 +109,7 @@ def test_missing_field_has_one_code_on_every_route(client):
         for name in required:
             if name not in body or (name == "signature" and path.endswith("/simulate")):
                 continue
-            where = path.replace("{marketId}", "words").replace("{orderId}", "ord_1_nobody")
+            where = path_of(path)
             without = {each: body[each] for each in body if each != name}
             problems = check(client.request(method, where, json=without), (method, path, name))
             assert [each["code"] for each in problems] == ["INVALID_FIELD"], (path, name)
@@ -155,6 +164,9 @@ def errors_after(socket, body):
         ("must be in mode Mode.OPEN; it is in Mode.CANCEL_ONLY", "in mode open; it is in cancelOn"),
         ("deadline_ms was 5", "deadlineMs was 5"),
         ("order ord_1_abc of client_id", "order ord_1_abc of clientOrderId"),
+        ("/a/'b\n'/c is not", "/a/'b\n'/c is not"),
+        ("/a/'\\x'/c is not", "/a/'\\x'/c is not"),
+        ("/a/'\0'/c is not", "/a/'\0'/c is not"),
     ],
 )
 def test_words_of_the_engine_are_translated_outside_of_quotes(text, expected):

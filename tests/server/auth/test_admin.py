@@ -187,6 +187,8 @@ def test_market_is_opened_with_its_terms(server):
     [
         ("INVALID_FIELD", {"marketId": "no spaces"}),
         ("INVALID_FIELD", {"marketId": "x" * 65}),
+        ("INVALID_FIELD", {"marketId": "."}),
+        ("INVALID_FIELD", {"marketId": ".."}),
         ("INVALID_FIELD", {"yesTokenId": "0x1"}),
         ("INVALID_FIELD", {"yesTokenId": 1.5}),
         ("INVALID_FIELD", {"yesTokenId": None}),

@@ -11,6 +11,7 @@ import websockets.sync.client
 from clob_server.api.problems import PROBLEMS
 from clob_server.app import ROUTES
 from clob_server.auth.policy import CHANNEL_RULES, NO_ROUTE, ROUTE_RULES, Needs
+from tests.server.auth.budgets import set_budgets
 from tests.server.auth.guard_harness import MAKER
 from tests.server.auth.servers import operated_server
 
@@ -203,6 +204,92 @@ def test_deactivating_a_key_closes_its_user_channel(servers):
         with pytest.raises(websockets.exceptions.ConnectionClosed) as closed:
             socket.recv(10)
         assert closed.value.rcvd.code == 1008
+
+
+def subscribe_to(socket, **fields):
+    """Subscribe to the orders of the maker; return the first message."""
+    request = {"type": "subscribe", "channel": "user", "maker": MAKER, "extended": True, **fields}
+    socket.send(json.dumps(request))
+    return json.loads(socket.recv(10))
+
+
+KEY_OF_SUBSCRIPTION = (
+    (None, "API_KEY_REQUIRED", "apiKey must be a key with the scope read"),
+    ("a bad key", "INVALID_API_KEY", "apiKey is not a key of this server"),
+    ("a deactivated key", "INVALID_API_KEY", "was deactivated"),
+    ("a key of another maker", "MAKER_NOT_ALLOWED", f"is not bound to maker {MAKER}"),
+    ("a key without read", "SCOPE_MISSING", "must have the scope read"),
+)
+
+
+def test_key_of_a_subscription_counts_for_it_alone(servers):
+    server, credentials = servers["production"]
+    with websockets.sync.client.connect(server.live.ws_url) as socket:
+        for credential, code, text in KEY_OF_SUBSCRIPTION:
+            key = credentials.get(credential, {}).get("X-API-Key")
+            error = subscribe_to(socket, apiKey=key)
+            assert (error["type"], error["code"]) == ("error", code)
+            assert text in error["message"]
+            assert key is None or key[18:] not in json.dumps(error)
+        right = credentials["the right key"]["X-API-Key"]
+        assert subscribe_to(socket, apiKey=right)["type"] == "subscribed"
+        assert json.loads(socket.recv(10))["type"] == "orders"
+        assert subscribe_to(socket)["code"] == "API_KEY_REQUIRED"
+
+
+def test_key_of_a_subscription_replaces_that_of_the_handshake(servers):
+    server, credentials = servers["production"]
+    right, wrong = credentials["the right key"], credentials["a key without read"]
+    for sent, kind in ((wrong, "error"), (right, "subscribed")):
+        other = {"X-API-Key": (right if sent is wrong else wrong)["X-API-Key"]}
+        with websockets.sync.client.connect(server.live.ws_url, additional_headers=other) as socket:
+            assert subscribe_to(socket, apiKey=sent["X-API-Key"])["type"] == kind
+
+
+def test_subscription_with_an_invalid_key_closes_a_plain_client_without_repeating_it(servers):
+    server, credentials = servers["production"]
+    for key in (credentials["a deactivated key"]["X-API-Key"], "clob_secret" + "0" * 90, 7):
+        with websockets.sync.client.connect(server.live.ws_url) as socket:
+            with pytest.raises(websockets.exceptions.ConnectionClosed) as closed:
+                subscribe_to(socket, apiKey=key, extended=False)
+            close = closed.value.rcvd
+            assert close.code == 1008
+            assert "key" in close.reason.lower()
+            assert "secret" not in close.reason
+            assert key == 7 or key[18:] not in close.reason
+
+
+@pytest.mark.parametrize("environment", ENVIRONMENTS)
+def test_deactivating_a_key_closes_the_websockets_of_its_subscriptions(servers, environment):
+    server, _ = servers[environment]
+    made = server.key(scopes=["read"])
+    with websockets.sync.client.connect(server.live.ws_url) as socket:
+        assert subscribe_to(socket, apiKey=made["key"])["type"] == "subscribed"
+        assert json.loads(socket.recv(10))["type"] == "orders"
+        response = server.http.delete(f"/api/admin/keys/{made['keyId']}", headers=server.operator)
+        assert response.status_code == 200
+        with pytest.raises(websockets.exceptions.ConnectionClosed) as closed:
+            socket.recv(10)
+        assert closed.value.rcvd.code == 1008
+        assert closed.value.rcvd.reason == "INVALID_API_KEY: the key was deactivated"
+
+
+@pytest.mark.parametrize("environment", ENVIRONMENTS)
+def test_invalid_keys_of_websockets_count_as_requests_of_the_address(tmp_path, environment):
+    with operated_server(tmp_path, environment) as server:
+        set_budgets(server, anonymousPerMinute=6)
+        bad, right = "clob_" + "0" * 77, server.key()["key"]
+        with websockets.sync.client.connect(server.live.ws_url) as socket:  # one request
+            for _ in range(2):
+                assert subscribe_to(socket, apiKey=right)["type"] == "subscribed"
+                assert json.loads(socket.recv(10))["type"] == "orders"
+            codes = [subscribe_to(socket, apiKey=bad)["code"] for _ in range(6)]
+            assert codes == ["INVALID_API_KEY"] * 5 + ["RATE_LIMITED"]
+            for headers in ({"X-API-Key": bad}, {}):
+                with pytest.raises(websockets.exceptions.InvalidStatus) as rejected:
+                    websockets.sync.client.connect(server.live.ws_url, additional_headers=headers)
+                assert rejected.value.response.status_code == 429
+            assert subscribe_to(socket, apiKey=right)["type"] == "subscribed"
 
 
 # ----- the table -------------------------------------------------------------------------------

@@ -1,26 +1,16 @@
 """Pages of allowed origins use a server from a browser, and other pages do not."""
 
-import os
-import shutil
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
 from tests.server.api.makers import Maker, MarketIds
+from tests.server.browser.conftest import ANY_ADDRESS, IN_BROWSER, OPTIONS
 from tests.server.live import live_server
 
-sync_api = pytest.importorskip("playwright.sync_api")
-CHROMIUM = os.environ.get("CLOB_CHROMIUM") or shutil.which("chromium")
-pytestmark = [
-    pytest.mark.long,
-    pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed"),
-]
-OPTIONS = (
-    "--no-sandbox", "--disable-gpu", "--disable-background-networking",
-    "--disable-features=LocalNetworkAccessChecks,LocalNetworkAccessChecksWebSockets",
-)  # fmt: skip
-WAIT_MS = 60_000
+pytest.importorskip("playwright.sync_api")
+pytestmark = IN_BROWSER
 FETCH = """async ([method, url, body, headers]) => {
   const json = body ? {body: JSON.stringify(body)} : {};
   const type = body ? {"Content-Type": "application/json"} : {};
@@ -49,6 +39,11 @@ class Page(BaseHTTPRequestHandler):
 
 
 @pytest.fixture(scope="module")
+def options():
+    return (*OPTIONS, ANY_ADDRESS)
+
+
+@pytest.fixture(scope="module")
 def origins():
     """Two origins with a page."""
     servers = [ThreadingHTTPServer(("127.0.0.1", 0), Page) for _ in range(2)]
@@ -67,23 +62,6 @@ def live(tmp_path_factory, origins):
     folder = tmp_path_factory.mktemp("data")
     with live_server(folder, cors_origins=(origins[0], "https://app.example")) as live:
         yield live
-
-
-@pytest.fixture(scope="module")
-def browser():
-    with sync_api.sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=OPTIONS)
-        yield browser
-        browser.close()
-
-
-@pytest.fixture
-def page(browser):
-    context = browser.new_context()
-    page = context.new_page()
-    page.set_default_timeout(WAIT_MS)
-    yield page
-    context.close()
 
 
 def test_page_of_an_allowed_origin_reads_places_and_cancels(live, page, origins):

@@ -1,8 +1,6 @@
 """Pages of other sites in a browser cannot use a server on the same machine."""
 
 import json
-import os
-import shutil
 import threading
 from collections import Counter
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -11,22 +9,12 @@ import pytest
 
 from clob_server.app import ROUTES
 from tests.server.auth.test_authority import BODIES, GASLESS
+from tests.server.browser.conftest import ANY_ADDRESS, IN_BROWSER, OPTIONS
 from tests.server.live import live_server
 
-sync_api = pytest.importorskip("playwright.sync_api")
-CHROMIUM = os.environ.get("CLOB_CHROMIUM") or shutil.which("chromium")
-pytestmark = [
-    pytest.mark.long,
-    pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed"),
-]
+pytest.importorskip("playwright.sync_api")
+pytestmark = IN_BROWSER
 REBOUND = "rebound.example"
-OPTIONS = (
-    "--no-sandbox", "--disable-gpu", "--disable-background-networking",
-    f"--host-resolver-rules=MAP {REBOUND} 127.0.0.1",
-    # Other browsers do not have this check.
-    "--disable-features=LocalNetworkAccessChecks,LocalNetworkAccessChecksWebSockets",
-)  # fmt: skip
-WAIT_MS = 30_000
 WRITES = [
     (route.method, route.path.replace("{", "").replace("}", ""), BODIES.get(route.name, {}))
     for route in ROUTES
@@ -94,6 +82,11 @@ class HostilePage(BaseHTTPRequestHandler):
 
 
 @pytest.fixture(scope="module")
+def options():
+    return (*OPTIONS, ANY_ADDRESS, f"--host-resolver-rules=MAP {REBOUND} 127.0.0.1")
+
+
+@pytest.fixture(scope="module")
 def hostile_url():
     with ThreadingHTTPServer(("127.0.0.1", 0), HostilePage) as server:
         thread = threading.Thread(target=server.serve_forever)
@@ -116,23 +109,6 @@ def live(tmp_path_factory, log):
         live_server(tmp_path_factory.mktemp("data"), stderr=file, **settings) as live,
     ):
         yield live
-
-
-@pytest.fixture(scope="module")
-def browser():
-    with sync_api.sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=OPTIONS)
-        yield browser
-        browser.close()
-
-
-@pytest.fixture
-def page(browser):
-    context = browser.new_context()
-    page = context.new_page()
-    page.set_default_timeout(WAIT_MS)
-    yield page
-    context.close()
 
 
 def requests_in(log):

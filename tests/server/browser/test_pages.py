@@ -1,25 +1,20 @@
 """The API reference and the dashboard in a browser."""
 
-import os
-import shutil
+import json
+import subprocess
 
 import pytest
 
 from clob_server.api.problems import PROBLEMS
-from clob_server.demo.bots import MARKET
+from clob_server.demo.market import MARKET
 from tests.chain.settling_server import SettlingServer
+from tests.server.browser.conftest import IN_BROWSER, WAIT_MS
 from tests.server.live import live_server
 from tests.server.meta.operators import authority_of, token_of
 
 sync_api = pytest.importorskip("playwright.sync_api")
-CHROMIUM = os.environ.get("CLOB_CHROMIUM") or shutil.which("chromium")
-pytestmark = [
-    pytest.mark.long,
-    pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed"),
-]
-OPTIONS = ("--no-sandbox", "--disable-gpu", "--disable-background-networking")
+pytestmark = IN_BROWSER
 MAKER = "0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266"
-WAIT_MS = 30_000
 EXPECTED = "the server responded with a status of 401"
 """Console message of the browser for a rejected token."""
 
@@ -36,14 +31,6 @@ def live(tmp_path_factory):
 def server(live):
     """The same server with a market whose trades settle, and with traders."""
     return SettlingServer(live).set_up()
-
-
-@pytest.fixture(scope="module")
-def browser():
-    with sync_api.sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=OPTIONS)
-        yield browser
-        browser.close()
 
 
 @pytest.fixture(params=["light", "dark"])
@@ -89,6 +76,11 @@ def place(live, market, token, price):
     return live.http.post("/api/orders/gasless", json={**body, "size": "3000000000000000000"})
 
 
+def bids(board):
+    """Return the size and the price of each bid in the ladder, best first."""
+    return board.locator("#ladder .ladder-row:has(.bid:not(:empty))").locator(".price, .bid")
+
+
 def scheme_of(page):
     return (
         "dark" if page.evaluate("matchMedia('(prefers-color-scheme: dark)').matches") else "light"
@@ -122,9 +114,44 @@ def test_try_it_form_sends_a_request(page):
     page.goto("/docs#create_gasless_order")
     section = page.locator("#create_gasless_order")
     section.locator("summary", has_text="Try it").click()
-    section.locator("button").click()
+    section.get_by_role("button", name="Send").click()
     sync_api.expect(section.locator(".result")).to_have_text("200 application/json")
     assert '"success": true' in section.locator("pre").inner_text()
+
+
+def test_search_shows_routes_and_codes_with_all_words(page):
+    page.goto("/docs")
+    page.wait_for_selector("#codes")
+    search = page.get_by_role("searchbox")
+    search.fill("clientOrderId gasless price")
+    shown = page.locator("section.route:visible").evaluate_all("all => all.map(each => each.id)")
+    assert "create_gasless_order" in shown
+    assert "get_health" not in shown
+    assert 0 < len(shown) < 10
+    assert page.locator("#contents a:visible").count() >= len(shown)
+    search.fill("POST_ONLY_WOULD_CROSS post-only")
+    assert page.locator("#POST_ONLY_WOULD_CROSS").is_visible()
+    search.fill("no such word anywhere")
+    assert page.locator("section.route:visible").count() == 0
+    sync_api.expect(page.locator("#contents [role=status]")).to_have_text("0 found")
+    search.fill("")
+    assert page.locator("section.route:visible").count() > 30
+
+
+def test_command_for_curl_does_what_the_form_does(page, live):
+    page.goto("/docs#create_gasless_order")
+    section = page.locator("#create_gasless_order")
+    section.locator("summary", has_text="Try it").click()
+    order = json.loads(section.locator("textarea").input_value())
+    quote = {**order, "clientOrderId": "it's mine"}
+    section.locator("textarea").fill(json.dumps(quote))
+    section.get_by_role("button", name="Copy as curl").click()
+    sync_api.expect(section.locator("pre")).to_contain_text("curl -X POST")
+    command = section.locator("pre").inner_text()
+    done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=True)
+    assert json.loads(done.stdout)["success"] is True
+    found = live.http.get("/api/orders/client:it's mine", params={"maker": order["maker"]})
+    assert found.status_code == 200
 
 
 # ----- dashboard -----------------------------------------------------------------------------
@@ -179,24 +206,28 @@ def test_displayed_book_follows_changes(board, live):
     board.click(f"#market-{name} a")
     sync_api.expect(board.locator("#book-state")).to_contain_text("live")
     order = place(live, name, token, 40).json()["orderId"]
-    level = board.locator("#ladder .bid")
-    sync_api.expect(level).to_have_text(["40¢31"])
+    level, orders = bids(board), board.locator("#book-orders")
+    sync_api.expect(level).to_have_text(["3", "40¢"])
+    sync_api.expect(orders).to_have_text("1 order to buy, 0 orders to sell")
     place(live, name, token, 41)
-    sync_api.expect(level).to_have_text(["41¢31", "40¢31"])
+    sync_api.expect(level).to_have_text(["3", "41¢", "3", "40¢"])
+    sync_api.expect(orders).to_have_text("2 orders to buy, 0 orders to sell")
     live.http.request("DELETE", f"/api/orders/{order}", json={"maker": MAKER})
-    sync_api.expect(level).to_have_text(["41¢31"])
+    sync_api.expect(level).to_have_text(["3", "41¢"])
+    sync_api.expect(orders).to_have_text("1 order to buy, 0 orders to sell")
     sell = {"maker": MAKER, "marketId": name, "tokenId": token, "side": 1, "price": 41}
     live.http.post("/api/orders/gasless", json={**sell, "size": "1000000000000000000"})
-    sync_api.expect(level).to_have_text(["41¢21"])
-    sync_api.expect(board.locator("#tape tbody tr")).to_contain_text(["sold41¢1"])
+    sync_api.expect(level).to_have_text(["2", "41¢"])
+    sync_api.expect(orders).to_have_text("1 order to buy, 0 orders to sell")
+    sync_api.expect(board.locator("#tape tbody tr")).to_contain_text(["sold ▼ 41¢1"])
 
 
 def test_dashboard_shows_the_activity_of_the_demo(board):
     numbers = board.locator("#engine-commandSeq")
     before = numbers.inner_text()
     sync_api.expect(numbers).not_to_have_text(before)
-    assert board.locator("#ladder .bid").count() >= 3
-    assert board.locator("#ladder .ask").count() >= 3
+    assert board.locator("#ladder .bid:not(:empty)").count() >= 3
+    assert board.locator("#ladder .ask:not(:empty)").count() >= 3
     assert board.locator("#tape tbody tr").count() >= 1
 
 
@@ -251,14 +282,14 @@ def test_dashboard_shows_the_settlement_of_a_trade(board, server):
     price = 41 if scheme_of(board) == "light" else 42
     server.trade(server.trader(), server.trader(), price)
     trade = board.locator("#tape tbody tr").first
-    sync_api.expect(trade).to_contain_text(f"bought{price}¢1directsettled")
+    sync_api.expect(trade).to_contain_text(f"bought ▲ {price}¢1settled")
     server.until_settled()
     _, tx = next(iter(server.settlements_by_id().values()))
-    assert trade.locator(".badge").get_attribute("title") == tx
+    sync_api.expect(trade).to_have_attribute("title", f"direct; settlement settled {tx}")
     board.reload()
     board.wait_for_selector("#market-rain")
     board.click("#market-rain a")
-    sync_api.expect(trade).to_contain_text(f"{price}¢1directsettled")
+    sync_api.expect(trade).to_contain_text(f"{price}¢1settled")
     sync_api.expect(board.locator("#settlement-difference")).to_have_text("0")
     operation = board.locator("#operations tr", has_text="settle").first
     sync_api.expect(operation).to_contain_text(f"settleTx confirmed {tx[:12]}")

@@ -6,7 +6,7 @@ from clob.signing import keccak256
 from clob_server.chain.config import DEVELOPMENT
 from clob_server.chain.eth import token_ids
 from clob_server.chain.eth.accounts import OPERATOR, WALLETS
-from clob_server.demo.bots import CONDITION, MARKET
+from clob_server.demo.market import CONDITION, MARKET
 from tests.chain.chain_server import ChainServer, wait_until
 from tests.server.api.makers import good, problem
 from tests.server.live import live_server

@@ -90,3 +90,16 @@ def test_metrics_count_operations(server, user):
     assert 0 < float(lines["clob_chain_operator_ether"]) <= 10_000
     for name in ("stuck", "bumped", "foreign_nonces", "deaths"):
         assert float(lines[f"clob_chain_{name}"]) == 0
+
+
+def test_preferred_wait_ends_with_the_transactions_so_far(server, user):
+    body, headers = {"user": user.address}, {"Idempotency-Key": f"waits-{user.address}"}
+    pending = {**headers, "Prefer": "respond-async, wait=0"}
+    answer = server.http.post("/api/gasless/faucet", json=body, headers=pending)
+    assert (answer.status_code, answer.json()["code"]) == (503, "OPERATION_PENDING")
+    assert answer.json()["operation"].startswith("op_")
+    done = server.http.post("/api/gasless/faucet", json=body, headers=headers)
+    assert done.status_code == 200, done.text
+    patient = {**headers, "Prefer": "wait=30"}
+    repeated = server.http.post("/api/gasless/faucet", json=body, headers=patient)
+    assert repeated.json()["transferTx"] == done.json()["transferTx"]

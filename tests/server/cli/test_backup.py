@@ -122,11 +122,11 @@ def test_server_on_a_restored_backup_serves_the_prefix(loaded, run, tmp_path):
     assert files_of(copy) == before
     with live_server(tmp_path / "new", **SETTINGS) as live:
         for body, answer in list(acked[0].values())[:40]:
-            found = live.http.get(f"/api/orders/{answer['orderId']}")
+            found = live.http.get(f"/api/orders/{answer.order_id}")
             assert found.status_code == 200, found.text
             assert found.json()["signature"] == body["signature"]
         lost = [each for hashed, each in load.acked.items() if hashed not in acked[0]][-1]
-        assert live.http.get(f"/api/orders/{lost[1]['orderId']}").status_code == 404
+        assert live.http.get(f"/api/orders/{lost[1].order_id}").status_code == 404
         answer = live.http.post("/api/orders", json=lost[0])
         assert answer.json()["code"] in ("MARKET_NOT_OPEN", "NONCE_TOO_LOW"), answer.text
         code, *_ = run("verify", tmp_path / "new")

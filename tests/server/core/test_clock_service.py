@@ -125,7 +125,7 @@ async def test_every_change_is_rejected_while_the_time_is_not_certain(tmp_path, 
         assert len(CHANGES) > 20
         for route in CHANGES:
             path = route.path.format_map({"orderId": "a", "marketId": "m", "keyId": "k",
-                                          "operationId": "o"})  # fmt: skip
+                                          "operationId": "o", "address": "0xA"})  # fmt: skip
             answer = await server.http.request(route.method, path, json=ORDER, headers=token)
             assert (answer.status_code, answer.json()["code"]) == (503, "CLOCK_UNSURE"), route.path
             assert answer.json()["retryable"] is True

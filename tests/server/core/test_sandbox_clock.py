@@ -5,8 +5,8 @@ import time
 
 import pytest
 
+from clob.wire.info import ADVANCE_MAX_MS
 from clob_server import cli
-from clob_server.api.schemas import ADVANCE_MAX_MS
 from tests.server.api.makers import SELL, Maker, MarketIds, good, problem
 from tests.server.auth.servers import operated_server
 from tests.server.live import live_server

@@ -7,12 +7,12 @@ import random  # noqa: TID251 - seeded
 import pytest
 from msgspec import structs
 
-from clob import AddMarket, Cancel, Expire, Matcher, RejectedError
+from clob import AddMarket, Cancel, Expire, Matcher, Reduce, RejectedError
 from clob.errors import DuplicateOrderError, UnknownOrderError
 from clob.events import OrderRemoved, RemovalReason
 from clob.journal import ZERO_HASH, event_hash, verify
 from clob_server.core.commands import DeactivateKey
-from clob_server.core.sequencer import Committed, QueueFullError, Sequencer
+from clob_server.core.sequencer import Committed, GuardedWork, QueueFullError, Sequencer
 from clob_server.core.state import ServerState
 from tests.matchers import buy, market, sell
 from tests.server.engines import (
@@ -58,6 +58,35 @@ async def test_rejection_is_raised_and_logged(log):
     assert logged(log)[-1] == last
     assert_as_logged(engine, log)
     assert verify(data_of(log)).rejected == {"DUPLICATE_ORDER": 1, "UNKNOWN_ORDER": 1}
+
+
+async def test_guard_reads_the_state_after_all_commands_before_it(log):
+    engine = engine_over(log)
+    read = []
+
+    def check(seen):
+        remaining = engine.state.matcher.order("s").remaining
+        read.append(remaining)
+        if remaining != seen:
+            raise UnknownOrderError("changed")
+
+    async with working(engine):
+        await submit(engine, sell, "s", 50, 10)
+        seq = engine.seq
+        work = [
+            buy("b", 50, 3),
+            GuardedWork(Reduce(order_id="s", size=5), lambda: check(10)),
+            GuardedWork(Reduce(order_id="s", size=4), lambda: check(7)),
+            buy("c", 50, 1),
+            GuardedWork(Reduce(order_id="s", size=2), lambda: check(3)),
+        ]
+        done = await asyncio.gather(*map(engine.try_submit, work), return_exceptions=True)
+        assert [type(each) for each in done] == [
+            Committed, UnknownOrderError, Committed, Committed, Committed
+        ]  # fmt: skip
+        assert (read, engine.state.matcher.order("s").remaining) == ([7, 7, 3], 2)
+        assert engine.seq == seq + 4
+    assert_as_logged(engine, log)
 
 
 async def test_nothing_is_published_before_the_commit_is_durable(log):

@@ -8,7 +8,7 @@ import pytest
 
 from clob import AddMarket, Expire
 from clob.events import OrderAdded
-from clob_server.core.sequencer import OutcomeUnknownError, Sequencer, SequencerStoppedError
+from clob_server.core.sequencer import CommitUnknownError, Sequencer, SequencerStoppedError
 from clob_server.core.state import ServerState
 from clob_server.log import FencedError, Folder, LogFailedError, SqliteLog
 from tests.matchers import market, sell
@@ -220,7 +220,7 @@ async def test_cancelled_sequencer_fails_all_pending_submits(log):
     slow.through.release()
     run.cancel()
     found = await outcomes(first, later, run)
-    expected = [OutcomeUnknownError, SequencerStoppedError, asyncio.CancelledError]
+    expected = [CommitUnknownError, SequencerStoppedError, asyncio.CancelledError]
     assert kinds(found) == expected
     # The commit was in progress, and the log thread ends before the sequencer does.
     assert log.tail.seq == 1

@@ -2,7 +2,7 @@
 
 import pytest
 
-from clob_server.chain.operation_bodies import FillBody, PartyBody
+from clob.wire.operations import FillBody, PartyBody
 from clob_server.core.commands import BeginSettlement, EndTrades, FollowChain, SendTrades, TradeEnd
 from clob_server.core.settlement_ledger import (
     ENDED_MAX,

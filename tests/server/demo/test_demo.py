@@ -1,34 +1,34 @@
-"""The demo: filled books from the first request, traded by two bots at a limited rate."""
+"""The demo: filled books from the first request, in a folder of its own."""
 
-import itertools
 import shutil
+import subprocess
+import sys
 from contextlib import closing
 from pathlib import Path
-from types import SimpleNamespace
 
 import httpx
 import pytest
-import websockets.sync.client
 
-from clob import Cancel, Matcher, Trade
 from clob.journal import ZERO_HASH
 from clob.signing import SignedOrder, sign
 from clob_server.chain.eth.accounts import DEPLOYER, WALLETS
 from clob_server.core.commands import DescribeExchange, encode
 from clob_server.core.identity import ExchangeDiffersError, exchange_settings
-from clob_server.core.ids import Ids
-from clob_server.core.state import ServerState
-from clob_server.demo import MARK, bots, reset_folder
-from clob_server.demo.bots import CONDITION, MARKET, NO, YES, Bots, opening
+from clob_server.demo import MARK, reset_folder
+from clob_server.demo.bots import LEVELS_MIN
+from clob_server.demo.market import CONDITION, MARKET, NO, YES
 from clob_server.http.openapi import common
 from clob_server.http.openapi.orders import SIGNED_EXAMPLE
 from clob_server.log import LogLockedError, SqliteLog
 from clob_server.log.sqlite import DATABASE
 from clob_server.settings import Settings, SettingsError
-from tests.server.live import live_server
+from tests.server.live import environment, live_server
 
-EVENTS = 6
 PAGE = Path(__file__).parents[3] / "docs" / "start.md"
+
+
+BLOCKED = "import sys; sys.modules[{!r}] = None; from clob_server import __main__ as program; "
+"""Python that runs without a package."""
 
 
 @pytest.fixture(scope="module")
@@ -45,8 +45,8 @@ def book(live, token):
 
 def check_book(book):
     """Assert that a book has enough levels on both sides and is not crossed."""
-    assert len(book["bids"]) >= bots.LEVELS_MIN
-    assert len(book["asks"]) >= bots.LEVELS_MIN
+    assert len(book["bids"]) >= LEVELS_MIN
+    assert len(book["asks"]) >= LEVELS_MIN
     assert book["bids"][0]["price"] < book["asks"][0]["price"]
 
 
@@ -71,29 +71,12 @@ def test_welcome_text_lists_every_page(live):
     while "token" not in lines:
         name, _, text = live.process.stdout.readline().strip().partition(" ")
         lines[name] = text.strip()
-    for name in ("book", "interface", "dashboard"):
+    for name in ("page", "book", "interface", "dashboard"):
         assert httpx.get(lines[name]).status_code == 200
     assert lines["live"] == live.ws_url
     assert lines["tokens"] == f"YES {YES}, NO {NO}"
     authority = {"Authorization": f"Bearer {lines['token']}"}
     assert live.http.get("/api/admin/engine", headers=authority).status_code == 200
-
-
-def test_bots_trade_at_most_twice_a_second_without_using_budgets(live):
-    with websockets.sync.client.connect(live.ws_url) as socket:
-        socket.send(f'{{"type": "subscribe", "channel": "orderbook", "marketId": "{MARKET}"}}')
-        before = live.http.get("/health").json()["commandSeq"]
-        times = []
-        while len(times) < EVENTS:
-            message = httpx.Response(200, text=socket.recv(timeout=30)).json()
-            if message["type"] != "orderbook" and message["timestamp"] not in times:
-                times.append(message["timestamp"])
-    # All events of a command have its time.
-    gaps = [after - before for before, after in itertools.pairwise(times)]
-    assert min(gaps) >= 500
-    assert live.http.get("/health").json()["commandSeq"] >= before + EVENTS - 2
-    for token in (YES, NO):
-        check_book(book(live, token))
 
 
 def test_demo_is_recreated_at_each_start(tmp_path):
@@ -121,6 +104,24 @@ def test_documented_examples_use_the_demo_market():
     order, key = SignedOrder.from_json(dict(SIGNED_EXAMPLE)), DEPLOYER.private_key
     assert sign(order, Settings().domain, key).to_json()["signature"] == SIGNED_EXAMPLE["signature"]
     assert YES in PAGE.read_text()
+
+
+@pytest.mark.parametrize("package", ["httpx", "websockets"])
+def test_demo_without_the_packages_of_the_client_names_the_extra(tmp_path, package):
+    run = f"sys.exit(program.main(['run', '--demo', '--data-dir', {str(tmp_path)!r}]))"
+    ended = subprocess.run(
+        [sys.executable, "-c", BLOCKED.format(package) + run],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=environment(),
+    )
+    assert ended.returncode == 2
+    assert ended.stdout == ""
+    assert ended.stderr.count("\n") == 1
+    assert "pip install 'clob[" in ended.stderr
+    assert f"(no module {package!r})" in ended.stderr
+    assert not list(tmp_path.iterdir())
 
 
 # ----- the folder ----------------------------------------------------------------------------
@@ -187,60 +188,3 @@ def test_folder_of_a_running_demo_is_not_changed(tmp_path):
     log.close()
     reset_folder(tmp_path, Settings())
     assert [path.name for path in tmp_path.iterdir()] == [MARK]
-
-
-# ----- the bots ------------------------------------------------------------------------------
-
-
-def make_service():
-    """Return the parts of a service that the bots use, with a real server state."""
-    exchange, numbers = ServerState(), itertools.count(1)
-    ids = Ids(bytes(32))
-    sequencer = SimpleNamespace(next_order_id=lambda now_ms: ids.order(now_ms, next(numbers)))
-    return SimpleNamespace(state=exchange, sequencer=sequencer)
-
-
-def run_bots(service, seed, count):
-    """Open the market and yield the events of each of ``count`` commands of the bots."""
-    for command in opening(service, 0):
-        service.state.apply(command)
-    both = Bots(service, seed)
-    for number in range(count):
-        yield service.state.apply(both.next_command(1000 * number))
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_books_are_never_empty_or_crossed(seed):
-    service = make_service()
-    matcher: Matcher = service.state.matcher
-    num_trades = 0
-    for events in run_bots(service, seed, 2_000):
-        num_trades += sum(type(event) is Trade for event in events)
-        assert events, "each command has an effect"
-        for token in (YES, NO):
-            depth = matcher.depth(MARKET, token)
-            assert min(len(depth.bids), len(depth.asks)) >= bots.LEVELS_MIN
-            assert depth.bids[0].price < depth.asks[0].price
-    assert num_trades > 400
-    assert len(matcher) <= 4 * (bots.ORDERS_MAX + 1)
-
-
-def test_bots_are_deterministic():
-    first, second = make_service(), make_service()
-    for service in (first, second):
-        assert sum(1 for _ in run_bots(service, 5, 300)) == 300
-    assert first.state.matcher.state_hash() == second.state.matcher.state_hash()
-
-
-def test_bots_refill_a_book_emptied_by_another_maker():
-    service = make_service()
-    assert all(run_bots(service, 1, 10))
-    matcher = service.state.matcher
-    for record in matcher.open_orders(market=MARKET):
-        if record.order.token == YES:
-            service.state.apply(Cancel(order_id=record.order.id, now_ms=10**6))
-    both = Bots(service, seed=2)
-    for number in range(100):
-        service.state.apply(both.next_command(10**7 + number))
-    depth = matcher.depth(MARKET, YES)
-    assert min(len(depth.bids), len(depth.asks)) >= bots.LEVELS_MIN

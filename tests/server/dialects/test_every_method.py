@@ -4,7 +4,7 @@ import inspect
 
 import pytest
 
-from tests.server.dialects.polymarket import Market, client_of, dialect_server, error_of
+from tests.server.dialects.polymarket import Market, client_of, error_of
 from tests.signings import KEYS
 
 types = pytest.importorskip(
@@ -35,12 +35,6 @@ ABSENT = {
 """Methods whose routes the dialect lacks, with arguments."""
 BUILDERS = {"get_builder_trades"}
 """Methods that reject clients without the keys of a builder, before any request."""
-
-
-@pytest.fixture(scope="module")
-def live(tmp_path_factory):
-    with dialect_server(tmp_path_factory.mktemp("every")) as server:
-        yield server
 
 
 @pytest.fixture(scope="module")

@@ -16,12 +16,6 @@ types = pytest.importorskip(
 exceptions = pytest.importorskip("py_clob_client.exceptions")
 
 
-@pytest.fixture(scope="module")
-def live(tmp_path_factory):
-    with dialect_server(tmp_path_factory.mktemp("heartbeats")) as server:
-        yield server
-
-
 def beat(client, heartbeat_id=None):
     """Send a heartbeat; return the id for the next one."""
     answer = client.post_heartbeat(heartbeat_id)

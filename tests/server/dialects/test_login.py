@@ -13,12 +13,6 @@ from tests.server.dialects.polymarket import client_of, dialect_server, error_of
 from tests.signings import KEYS
 
 
-@pytest.fixture(scope="module")
-def live(tmp_path_factory):
-    with dialect_server(tmp_path_factory.mktemp("login")) as server:
-        yield server
-
-
 def headers_of(client, method, path, **changed):
     """Return the headers that the client signs a request with, some of them changed."""
     from py_clob_client.clob_types import RequestArgs  # noqa: PLC0415 - may be missing

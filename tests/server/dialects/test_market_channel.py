@@ -16,17 +16,6 @@ BUYER = "0x00000000000000000000000000000000000000B2"
 SIDES = ("BUY", "SELL")
 
 
-@pytest.fixture(scope="module")
-def live(tmp_path_factory):
-    with dialect_server(tmp_path_factory.mktemp("sockets")) as server:
-        yield server
-
-
-@pytest.fixture
-def market(live):
-    return Market(live)
-
-
 @pytest.fixture
 def pair(live):
     """A complementary market."""

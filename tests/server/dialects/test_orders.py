@@ -26,27 +26,6 @@ types = pytest.importorskip(
 )  # fmt: skip
 
 
-@pytest.fixture(scope="module")
-def live(tmp_path_factory):
-    with dialect_server(tmp_path_factory.mktemp("orders")) as server:
-        yield server
-
-
-@pytest.fixture(scope="module")
-def alice(live):
-    return client_of(live, KEYS[0])
-
-
-@pytest.fixture(scope="module")
-def bob(live):
-    return client_of(live, KEYS[1])
-
-
-@pytest.fixture
-def market(live):
-    return Market(live)
-
-
 def limit(client, token, side, price, size, **more):
     """Return a signed order."""
     return client.create_order(types.OrderArgs(token, price, size, side, **more))

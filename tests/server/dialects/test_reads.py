@@ -4,14 +4,8 @@ import time
 
 import pytest
 
-from tests.server.dialects.polymarket import Market, client_of, dialect_server, error_of
+from tests.server.dialects.polymarket import Market, client_of, error_of
 from tests.server.live import live_server
-
-
-@pytest.fixture(scope="module")
-def live(tmp_path_factory):
-    with dialect_server(tmp_path_factory.mktemp("reads")) as server:
-        yield server
 
 
 @pytest.fixture(scope="module")

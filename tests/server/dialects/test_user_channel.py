@@ -14,27 +14,6 @@ from tests.server.dialects.test_orders import limit, post, types
 from tests.signings import KEYS
 
 
-@pytest.fixture(scope="module")
-def live(tmp_path_factory):
-    with dialect_server(tmp_path_factory.mktemp("users")) as server:
-        yield server
-
-
-@pytest.fixture(scope="module")
-def alice(live):
-    return client_of(live, KEYS[0])
-
-
-@pytest.fixture(scope="module")
-def bob(live):
-    return client_of(live, KEYS[1])
-
-
-@pytest.fixture
-def market(live):
-    return Market(live)
-
-
 def follow(socket, client, *markets):
     """Subscribe to the wallet of a client."""
     socket.send(auth=credentials_of(client), markets=markets, type="user")

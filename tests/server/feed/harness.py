@@ -10,13 +10,14 @@ from collections import deque
 import msgspec
 
 from clob.errors import RejectedError
+from clob_server.api.request import RequestIds
 from clob_server.core.ids import Ids
 from clob_server.core.sequencer import Sequencer
 from clob_server.core.state import ServerState
 from clob_server.core.switches import CancelSwitches
-from clob_server.feed import Feed
+from clob_server.feed import FeedServer
 from clob_server.feed.broadcast import texts_in
-from clob_server.history.ticker import MarketDay, ticker_body
+from clob_server.history.ticker import MarketDay, ticker_body, tokens_of
 from clob_server.log import MemoryLog
 from clob_server.settings import Settings
 from clob_server.telemetry.metrics import Metrics
@@ -29,7 +30,7 @@ EXPECTED_ERRORS = (RejectedError, TypeError)
 
 
 class OpenGuard:
-    """Accepts every client, with the key that its handshake names."""
+    """Accepts every client, with the key that its handshake or its message names."""
 
     def __init__(self, keys):
         self.keys = keys
@@ -37,8 +38,11 @@ class OpenGuard:
     def check_site(self, headers):
         pass
 
-    def key_of(self, headers):
+    def key_of_handshake(self, headers, address):
         return self.keys.get(headers.get(b"x-api-key"))
+
+    def key_of_message(self, sent, address):
+        return self.keys[sent]
 
     def charge_request(self, key, address):
         pass
@@ -76,13 +80,15 @@ class FeedHarness:
         self.ids = Ids(bytes(32))
         self.engine = Sequencer(self.log, self.exchange, lambda: self.now_ms)
         guard = OpenGuard(keys or {})
-        self.feed = Feed(Settings(**settings), guard, lambda: self.now_ms, Metrics())
+        self.feed = FeedServer(
+            Settings(**settings), guard, lambda: self.now_ms, Metrics(), RequestIds()
+        )
         self.feed.operations = EchoOperations()
         self.clients = []
 
     async def __aenter__(self):
         switches = CancelSwitches(self.engine)
-        self.feed.start(self.exchange, self.ids, switches, ticker=self.ticker)
+        self.feed.start(self.exchange, self.ids, switches, market_data=(self.ticker, self.candles))
         self.engine.subscribe(self.feed.on_batch, switches.on_batch)
         self._work = asyncio.create_task(self.engine.run())
         return self
@@ -99,7 +105,11 @@ class FeedHarness:
     async def ticker(self, market):
         """Return the ticker of a market, as if it had no trades."""
         terms = self.exchange.matcher.market(market)
-        return ticker_body(self.exchange, terms, MarketDay({}, ()), self.now_ms)
+        return ticker_body(self.exchange, terms, MarketDay(terms), self.now_ms)
+
+    async def candles(self, market, interval, begins):
+        """Return the candles of a market, as if it had no trades."""
+        return {token: [] for token in tokens_of(self.exchange.matcher.market(market))}
 
     async def client(self, **options):
         """Connect a client."""

@@ -9,8 +9,8 @@ import pytest
 
 import clob_server
 from clob import AddMarket, Limits, Reduce, SetLimits
+from clob.wire.messages import EVERY, PLAIN
 from clob_server.feed.asyncapi import document
-from clob_server.feed.messages import EVERY, PLAIN
 from tests.matchers import buy, market, sell
 from tests.server.feed.harness import FeedHarness, until
 from tests.server.settled import ALICE, BOB, YES, ended, opening, sent, settling
@@ -65,6 +65,9 @@ async def every_message():
             buy("d", 60, 9, now_ms=2),
         )
         await extended.send(type="subscribe", channel="ticker", marketId="m", extended=True)
+        await extended.send(
+            type="subscribe", channel="candles", marketId="m", interval="1m", extended=True
+        )
         await extended.send(type="ping")
         await extended.send(type="request", id=7, operation="create_order", body={"maker": MAKER})
         await extended.send(type="subscribe", channel="settlement", id="x")
@@ -80,7 +83,8 @@ async def every_message():
             return {m["channel"] for m in extended.messages if m["type"] == "heartbeat"}
 
         await until(lambda: heartbeats() == {"orderbook", "user"})
-        await until(lambda: any(m["type"] == "ticker" for m in extended.messages))
+        for kind in ("ticker", "candles"):
+            await until(lambda kind=kind: any(m["type"] == kind for m in extended.messages))
         await extended.send(type="unsubscribe", channel="orderbook", marketId="m")
         return plain.received(), extended.received()
 
@@ -118,6 +122,9 @@ def test_validator_rejects_wrong_messages(messages):
         {"type": "subscribe", "channel": "user", "maker": MAKER},
         {"type": "subscribe", "channel": "settlement", "marketId": "m", "maker": MAKER},
         {"type": "unsubscribe", "channel": "orderbook", "marketId": "m"},
+        {"type": "subscribe", "channel": "candles", "marketId": "m", "interval": "1m",
+         "tokenId": "1", "extended": True},
+        {"type": "unsubscribe", "channel": "candles", "marketId": "m", "interval": "1m"},
         {"type": "ping"},
         {"type": "request", "id": 1, "operation": "create_order", "body": {"maker": MAKER}},
         {"type": "request", "id": "x", "operation": "get_order", "params": {"orderId": "1"},

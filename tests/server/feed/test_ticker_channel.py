@@ -90,19 +90,24 @@ class Channel:
     """A harness whose task is stopped, so that the test decides when tickers are due."""
 
     def __init__(self, harness):
-        self.harness, self.tickers = harness, harness.feed.channels.tickers
+        self.harness, self.paced = harness, harness.feed.channels.paced
 
     async def subscribed(self, **options):
         """Connect a client that is subscribed to ``m``."""
         client = await self.harness.client(**options)
         await client.send(**TICKER, marketId="m")
-        self.tickers.close()
-        self.tickers.markets["m"].has_events = True
+        self.paced.close()
+        self.paced.on_changes(["m"])
         return client
+
+    @property
+    def topic(self):
+        """The ticker of ``m``."""
+        return self.paced.topics["ticker", "m", ""]
 
     async def look(self):
         """Send what is due."""
-        await self.tickers._send("m", self.tickers.markets["m"])
+        await self.paced.look()
 
 
 @pytest.fixture
@@ -133,13 +138,13 @@ async def test_only_a_changed_ticker_is_sent_and_only_the_newest(channel):
 async def test_ticker_is_computed_for_events_and_for_each_minute(channel):
     await channel.subscribed()
     await channel.look()
-    asked, ticker = [], channel.tickers._ticker
+    asked, ticker = [], channel.topic._ticker
 
     async def counted(name):
         asked.append(name)
         return await ticker(name)
 
-    channel.tickers._ticker = counted
+    channel.topic._ticker = counted
     for now_ms, count in ((0, 0), (60_000, 1), (0, 1)):
         channel.harness.now_ms += now_ms
         await channel.look()
@@ -153,7 +158,7 @@ async def test_slow_client_gets_the_newest_ticker_after_it_has_read(channel):
     client, other = await channel.subscribed(), await channel.subscribed()
     await channel.look()
     assert tickers(client), tickers(other)
-    (member, _) = channel.tickers.markets["m"].members.values()
+    (member, _) = channel.topic.members.values()
     sink = member.subscriber.sink
     buffered, sink.buffered = sink.buffered, lambda: 10**9
     for price in (50, 51):
@@ -170,16 +175,16 @@ async def test_ticker_waits_for_history(channel):
     client = await channel.subscribed()
     await channel.look()
     tickers(client)
-    ticker = channel.tickers._ticker
+    ticker = channel.topic._ticker
 
     async def behind(name):
         raise ApiError("RECOVERING", "history is not complete")
 
-    channel.tickers._ticker = behind
+    channel.topic._ticker = behind
     await channel.harness.apply(buy("b", 50, 5, now_ms=2))
     await channel.look()
     assert tickers(client) == []
-    channel.tickers._ticker = ticker
+    channel.topic._ticker = ticker
     await channel.look()
     assert tickers(client) == [50]
 
@@ -188,7 +193,7 @@ async def test_subscription_ends_with_the_market_or_the_connection(channel):
     client, other = await channel.subscribed(), await channel.subscribed()
     other.disconnect()
     await other.task
-    assert len(channel.tickers.markets["m"].members) == 1
+    assert len(channel.topic.members) == 1
     halt, remove = (
         SetMode(market="m", mode=Mode.RESOLVED, now_ms=3),
         RemoveMarket(market="m", now_ms=3),
@@ -197,7 +202,7 @@ async def test_subscription_ends_with_the_market_or_the_connection(channel):
     last = client.received()[-1]
     assert (last["type"], last["channel"]) == ("unsubscribed", "ticker")
     assert last["reason"] == "market_removed"
-    assert channel.tickers.markets == {}
+    assert channel.paced.topics == {}
 
 
 async def test_plain_client_is_closed(channel):

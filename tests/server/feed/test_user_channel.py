@@ -29,7 +29,7 @@ from tests.matcher_model.worlds import SMALL
 from tests.matchers import buy, market, sell
 from tests.server.feed.harness import FeedHarness, run_loop
 
-ALICE, BOB = "0x" + "1" * 40, "0x" + "2" * 40
+ALICE, BOB, SAFE = ("0x" + digit * 40 for digit in "123")
 OF_ALICE = {"maker": ALICE}
 
 
@@ -157,17 +157,13 @@ async def test_too_many_open_orders_are_rejected(monkeypatch):
         assert client.received() == []
 
 
-async def test_deactivated_key_closes_its_websocket():
-    key = ApiKey(
-        id="k",
-        hash=bytes(32),
-        name="",
-        environment="test",
-        scopes=("read",),
-        makers=(),
-        created_ms=0,
-    )
+def api_key(key_id):
+    terms = {"hash": bytes(32), "name": "", "environment": "test", "created_ms": 0}
+    return ApiKey(id=key_id, scopes=("read",), makers=(), **terms)
 
+
+async def test_deactivated_key_closes_its_websocket():
+    key = api_key("k")
     async with FeedHarness(keys={b"secret": key}) as harness:
         await harness.apply(AddKey(key=key, now_ms=1))
         with_key = await harness.client(headers=[(b"x-api-key", b"secret")])
@@ -177,6 +173,35 @@ async def test_deactivated_key_closes_its_websocket():
         await harness.apply(DeactivateKey(key_id="k", now_ms=2))
         assert (with_key.closed, without.closed) == (1008, None)
         assert with_key.reason == "INVALID_API_KEY: the key was deactivated"
+
+
+async def test_deactivated_key_closes_the_websockets_with_a_subscription_of_it():
+    keys = {name: api_key(name.decode()) for name in (b"one", b"two")}
+    subscribe = {"type": "subscribe", "channel": "user", "extended": True}
+    async with FeedHarness(keys=keys) as harness:
+        for key in keys.values():
+            await harness.apply(AddKey(key=key, now_ms=1))
+        following, armed, replaced, left, other = [await harness.client() for _ in range(5)]
+        for client in (following, replaced, left):
+            await client.send(**subscribe, maker=ALICE, apiKey="one")
+        await armed.send(**subscribe, maker=ALICE, apiKey="one", cancelOnDisconnect=True)
+        await replaced.send(**subscribe, maker=ALICE, apiKey="two")
+        await left.send(type="unsubscribe", channel="user", maker=ALICE, extended=True)
+        await other.send(**subscribe, maker=ALICE, apiKey="two")
+        await harness.apply(DeactivateKey(key_id="one", now_ms=2))
+        closed = [each.closed for each in (following, armed, replaced, left, other)]
+        assert closed == [1008, 1008, None, None, None]
+
+
+@pytest.mark.parametrize("channel", ["orderbook", "settlement", "ticker", "candles"])
+async def test_key_of_a_subscription_to_another_channel_is_rejected(channel):
+    async with running_market() as harness:
+        client = await harness.client()
+        scope = {"channel": channel, "marketId": "m", "extended": True}
+        await client.send(type="subscribe", **scope, apiKey="clob_secret")
+        [error] = client.received()
+        assert error["code"] == "INVALID_FIELD"
+        assert error["message"] == f"apiKey is for the channel user, not for {channel}"
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -302,16 +327,43 @@ async def test_settlement_changes_accounts_of_subscriptions_to_their_market():
         assert shared == [{"usd": (1_000, 0, 60, 940)}, {"usd": (940, 0, 0, 940)}]
 
 
+async def test_wallet_that_the_order_of_another_maker_names_gets_the_changes_of_its_account():
+    async with running_accounts() as harness:
+        await harness.apply(SetBalance(wallet=SAFE, asset="usd", amount=1_000, now_ms=1))
+        paid = {"maker": "0xD", "smart_wallet": SAFE}
+        await harness.apply(buy("before", 40, 100, **paid, now_ms=2))
+        of_safe = await subscribed_client(harness, SAFE, extended=True)
+        of_bob = await subscribed_client(harness, BOB, extended=True)
+        *_, first = of_safe.received()
+        assert balances(first) == {"usd": (1_000, 40, 0, 960)}
+        of_bob.received()
+        await harness.apply(buy("b", 60, 500, **paid, now_ms=3))
+        [account] = of_safe.received()
+        assert (account["type"], account["maker"]) == ("account", SAFE)
+        assert balances(account) == {"usd": (1_000, 340, 0, 660)}
+        await harness.apply(sell("a", 60, 200, **OF_ALICE, now_ms=4))
+        assert balances(*of_safe.received()) == {"usd": (880, 220, 0, 660)}
+        await harness.apply(Cancel(order_id="b", now_ms=5))
+        assert balances(*of_safe.received()) == {"usd": (880, 40, 0, 840)}
+        await harness.apply(Cancel(order_id="before", now_ms=6))
+        assert balances(*of_safe.received()) == {"usd": (880, 0, 0, 880)}
+        assert of_bob.received() == []
+
+
 @pytest.mark.parametrize("seed", range(3))
 async def test_accounts_kept_from_the_messages_equal_the_engines(seed):
     async with running_accounts() as harness:
-        rng, kept, clients = random.Random(seed), {ALICE: {}, BOB: {}}, {}
+        rng, kept, clients = random.Random(seed), {ALICE: {}, BOB: {}, SAFE: {}}, {}
+        await harness.apply(SetBalance(wallet=SAFE, asset="usd", amount=1_000, now_ms=1))
         for maker in kept:
             clients[maker] = await subscribed_client(harness, maker, extended=True)
         for number in range(150):
             name = rng.choice("ms")
             fields = {"market": name, "token": f"{name}-yes", "now_ms": 2 + number}
-            maker, make = rng.choice(((ALICE, sell), (BOB, buy), (ALICE, buy), (BOB, sell)))
+            maker, make = rng.choice(
+                ((ALICE, sell), (BOB, buy), (ALICE, buy), (BOB, sell), ("0xD", buy), ("0xD", sell))
+            )
+            fields["smart_wallet"] = rng.choice(("", SAFE, BOB)) if maker != BOB else ""
             order = make(
                 f"o{number}", rng.randint(50, 55), rng.randint(1, 9), maker=maker, **fields
             )

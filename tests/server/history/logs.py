@@ -72,7 +72,7 @@ def follow_log(folder, *, days=0, stop=None, snapshot_commands=0):
             if stop is not None and frame.first_seq > stop:
                 break
             replica.apply(frame)
-            if replica.snapshot_due:
+            if replica.cadence.is_due:
                 replica.snapshot()
         replica.write()
         return replica.at

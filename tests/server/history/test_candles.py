@@ -93,7 +93,7 @@ def test_candles_equal_those_of_the_trades_at_every_command(tmp_path, written):
                 later = unwritten.of_token("m", token)
                 for interval, interval_ms in INTERVALS_MS.items():
                     query = wanted(token, interval)
-                    applied, stored = reader.candles(query)
+                    applied, (stored,) = reader.candles([query])
                     recent = [each for each in later if each.command_seq > applied]
                     expected = candles_from(timed, interval_ms, token)
                     assert with_trades(stored, recent, query) == expected
@@ -105,14 +105,14 @@ def test_range_is_cut_at_its_end_or_at_its_begin(tmp_path, limit):
     write_log(tmp_path, commands(5))
     follow_log(tmp_path)
     with closing(StoreReader(tmp_path)) as reader:
-        _, every = reader.candles(wanted("m-yes", "1h"))
+        _, (every,) = reader.candles([wanted("m-yes", "1h")])
         assert len(every) > 12
         low, high = every[2].start_ms, every[-2].start_ms
         query = wanted("m-yes", "1h", limit, from_ms=low, to_ms=high)
-        assert with_trades(reader.candles(query)[1], (), query) == every[2:-2][:limit]
+        assert with_trades(reader.candles([query])[1][0], (), query) == every[2:-2][:limit]
         query = query._replace(newest=True)
-        assert with_trades(reader.candles(query)[1], (), query) == every[2:-2][-limit:]
-        assert reader.candles(query._replace(market="n")) == (202, [])
+        assert with_trades(reader.candles([query])[1][0], (), query) == every[2:-2][-limit:]
+        assert reader.candles([query._replace(market="n")]) == (202, [[]])
 
 
 def test_candles_outlast_their_trades_and_are_rebuilt_identically(tmp_path):

@@ -3,6 +3,8 @@
 import os
 import random  # noqa: TID251 - seeded
 import shutil
+import subprocess
+import sys
 import threading
 from contextlib import closing
 
@@ -21,7 +23,7 @@ from clob_server.history.store import (
     Rows,
     StoreReader,
 )
-from clob_server.history.supervisor import NUMBER, Pipe
+from clob_server.history.supervisor import MODULE, NUMBER, Pipe
 from clob_server.log import Folder, LogDamagedError, SqliteLog, Tail
 from clob_server.log.files import snapshot_names
 from tests.server.history.logs import dump, follow_log, random_log
@@ -273,3 +275,17 @@ def test_reader_finds_orders_by_id_and_hash_and_trades_by_market_and_order(log_a
         incoming, now_ms = found[0].event.incoming_order_id, found[0].now_ms
         assert found[0] in reader.first_trades(incoming, now_ms)
         assert reader.first_trades(incoming, now_ms + 1) == []
+
+
+def test_follower_of_a_folder_that_is_gone_says_so_in_a_line(tmp_path):
+    ran = subprocess.run(
+        [sys.executable, "-m", MODULE, str(tmp_path / "gone"), "0", "0", "00" * 32, "100", "0"],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        check=False,
+        timeout=60,
+    )
+    assert ran.returncode == 1
+    (line,) = ran.stderr.decode().splitlines()
+    assert line.startswith("CRITICAL:clob_server.history")
+    assert "history stops: FileNotFoundError" in line

@@ -5,9 +5,10 @@ from contextlib import closing
 
 import pytest
 
-from clob import OrderStatus, PairedTrade, RejectedError, Side, Trade
+from clob import AddMarket, Cancel, OrderStatus, PairedTrade, RejectedError, Side, Trade
 from clob.errors import UnknownOrderError
 from clob_server.core.state import ServerState, outcome_of
+from clob_server.history import of_maker
 from clob_server.history.of_maker import (
     FINISHED,
     PLACE_MAX,
@@ -19,7 +20,11 @@ from clob_server.history.of_maker import (
 )
 from clob_server.history.rows import finished_orders
 from clob_server.history.store import FILE, StoreReader
+from tests.matchers import buy, sell
+from tests.matchers import market as terms_of
 from tests.server.history.logs import flow_of, follow_log, write_log
+from tests.server.history.test_settlements import SIZE, running_service
+from tests.server.settled import ALICE
 
 SEEDS = range(4)
 COUNT = 500
@@ -109,8 +114,8 @@ def test_fills_of_a_market_are_those_of_the_maker_in_it(history):
 def test_fills_of_an_order_are_those_of_its_maker(history):
     db, fills, _ = history
     by_order = {}
-    for of_maker in fills.values():
-        for fill in of_maker:
+    for own in fills.values():
+        for fill in own:
             by_order.setdefault(fill[1], []).append(fill)
     for order, expected in by_order.items():
         assert [shape(row) for row in read_fills_of(db, order, 100)] == sorted(expected)
@@ -124,16 +129,51 @@ def test_finished_orders_are_listed_once_by_status(history):
     for maker, orders in finished.items():
         for wanted in (*((each,) for each in FINISHED), FINISHED):
             before, found = PLACE_MAX, []
-            while page := read_finished(
-                db, FinishedRange(maker, wanted, before, 1 + rng.randrange(9), ())
-            ):
+            while before is not None:
+                limit = 1 + rng.randrange(9)
+                page, before = read_finished(db, FinishedRange(maker, wanted, before, limit, ()))
                 found += page
-                before = page[-1][0]
+                assert len(page) == limit or before is None
             ids = [body.split(b'"id":"')[1].split(b'"')[0].decode() for _, body in found]
             assert set(ids) >= {id for id, status in orders.items() if status in wanted}
             assert len(ids) == len(set(ids))
             statuses |= {status for id, status in orders.items() if id in ids}
     assert statuses >= {"filled", "cancelled"}
+
+
+def bodies_of(db, maker):
+    """Return number, JSON, market, token and side of the finished orders of a maker."""
+    return db.execute(
+        "SELECT rowid, body, market, token, side FROM orders WHERE maker=? ORDER BY rowid DESC",
+        (maker,),
+    ).fetchall()
+
+
+@pytest.mark.parametrize("examined", [1, 2, 7, 2_000])
+def test_filtered_pages_join_to_all_orders_and_read_a_bounded_number_of_rows(
+    history, monkeypatch, examined
+):
+    monkeypatch.setattr(of_maker, "EXAMINED_MAX", examined)
+    db, _, finished = history
+    rng, short = random.Random(4), 0
+    for maker in finished:
+        rows = bodies_of(db, maker)
+        for column, place in (("token", 3), ("side", 4), ("market", 2)):
+            for value in {row[place] for row in rows}:
+                filters = ((column, value),)
+                expected = [row[:2] for row in rows if row[place] == value]
+                before, found = PLACE_MAX, []
+                while before is not None:
+                    limit = 1 + rng.randrange(9)
+                    wanted = FinishedRange(maker, FINISHED, before, limit, filters)
+                    page, after = read_finished(db, wanted)
+                    assert after is None or after < before
+                    short += len(page) < limit and after is not None
+                    assert len(page) <= limit
+                    found += page
+                    before = after
+                assert found == expected
+    assert bool(short) == (examined < 2_000)
 
 
 @pytest.mark.parametrize(
@@ -170,3 +210,24 @@ def test_queries_use_an_index_and_sort_nothing(history, query, index):
         db.exec_trace = None
     assert any(index in plan for plan in plans)
     assert not any("SCAN" in plan or "TEMP B-TREE" in plan for plan in plans)
+
+
+# ----- over HTTP -------------------------------------------------------------------------------
+
+
+async def test_short_pages_over_http_lead_on_to_the_selected_orders(tmp_path, monkeypatch):
+    monkeypatch.setattr(of_maker, "EXAMINED_MAX", 3)
+    async with running_service(tmp_path) as server:
+        await server.apply(AddMarket(market=terms_of("x"), now_ms=0))
+        for number, make in enumerate((buy, buy, *(sell,) * 7)):
+            price = 40 if make is buy else 60
+            fields = {"maker": ALICE, "market": "x", "token": "x-yes"}
+            await server.apply(make(f"o{number}", price, SIZE, **fields))
+            await server.apply(Cancel(order_id=f"o{number}", now_ms=0))
+        pages, url = [], f"/api/orders?maker={ALICE}&status=cancelled&side=BUY"
+        while url:
+            answer = await server.http.get(url)
+            pages.append([each["id"] for each in answer.json()])
+            url = answer.links.get("next", {}).get("url")
+        assert [each for page in pages for each in page] == ["o1", "o0"]
+        assert pages[:2] == [[], []]

@@ -21,6 +21,7 @@ from tests.server.settled import ALICE, BOB, CAROL, COLLATERAL, NO, YES, opening
 
 MAKERS = (ALICE, BOB, CAROL)
 BEGIN_MS = 20_000 * DAY_MS
+SETTLING = settling(complementary=True, incoming_fee_rate_bps=70, resting_fee_rate_bps=30)
 
 
 def folded(trades, failed=()):
@@ -42,7 +43,7 @@ def folded(trades, failed=()):
 
 
 def fold(of_maker, trade, side):
-    """Add a trade: first to what it closes, then to what it opens."""
+    """Add a trade: reduce the opposite position first, then open one with the rest."""
     bought, paid, sold, received, realised, fees, token_fees = of_maker
     amount = trade.size * trade.price // 100
     if side is Side.BUY:
@@ -92,8 +93,7 @@ class Settling:
 
     def commands(self, count):
         """Yield commands, each after the one before was applied to ``state``."""
-        fees = {"incoming_fee_rate_bps": 70, "resting_fee_rate_bps": 30}
-        yield from opening(settling(complementary=True, **fees), now_ms=self.now_ms)
+        yield from opening(SETTLING, now_ms=self.now_ms)
         yield AddMarket(market=market("free", complementary=True, lot_wei=100), now_ms=self.now_ms)
         for number in range(count):
             self.now_ms += int(10 ** self.rng.uniform(0, 7.8))

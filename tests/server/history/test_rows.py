@@ -13,7 +13,9 @@ import pytest
 from clob import (
     AddMarket,
     Batch,
+    Cancel,
     CancelAll,
+    CancelSome,
     Limits,
     Market,
     Rejected,
@@ -23,7 +25,7 @@ from clob import (
     Trade,
 )
 from clob.errors import UnknownOrderError
-from clob_server.api.schemas import OrderBody
+from clob.wire.orders import OrderBody
 from clob_server.core.commands import encode
 from clob_server.core.serialize import order_body
 from clob_server.core.state import ServerState, outcome_of
@@ -148,6 +150,21 @@ def test_rows_include_cancelled_orders_that_the_engine_dropped():
     checker = with_resting_orders(2, 9)
     checker.apply(CancelAll(market="m", now_ms=5))
     assert checker.kinds == {CancelAll: 7}
+
+
+def test_rows_include_orders_that_a_batch_cancelled_and_the_engine_dropped():
+    cancels = tuple(Cancel(order_id=f"o{number}") for number in range(9))
+    for commands in (cancels, (CancelAll(market="m"),), (*cancels[:1], CancelSome(market="m"))):
+        checker = with_resting_orders(2, 9)
+        checker.apply(Batch(commands=commands, now_ms=5))
+        assert checker.kinds == {Batch: 7}
+
+
+def test_batch_that_the_engine_keeps_needs_no_orders_before():
+    rows = with_resting_orders(8, 9).rows
+    few = Batch(commands=(Cancel(order_id="o1"), Cancel(order_id="o2")))
+    assert rows.orders_before(few) == {}
+    assert len(rows.orders_before(Batch(commands=(*few.commands, CancelAll(market="m"))))) == 9
 
 
 def test_rows_include_signatures_of_dropped_orders():

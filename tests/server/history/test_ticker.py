@@ -1,20 +1,39 @@
 """Tickers equal the books and the trades in the events, at every command and after restarts."""
 
+import asyncio
 import random  # noqa: TID251 - seeded
+from collections import Counter
+from contextlib import closing, suppress
 
+import apsw
 import msgspec
 import pytest
 
-from clob import AddMarket, RejectedError, ResetClock, Trade
+from clob import AddMarket, Mode, RejectedError, RemoveMarket, ResetClock, SetMode, Trade
 from clob_server.history import thread_writer
+from clob_server.history.market_data import MARKETS_STEP
+from clob_server.history.store import FILE
 from tests.matchers import buy, market, sell
 from tests.server.history.logs import write_log
+from tests.server.history.test_positions import BEGIN_MS as SETTLING_MS
+from tests.server.history.test_positions import SETTLING, Settling
 from tests.server.history.test_settlements import running_service
 
 BEGIN_MS = 1_700_000_000_000
 MINUTE_MS, DAY_MS = 60_000, 86_400_000
 X = market("x", complementary=True, lot_wei=100)
 SIZE = 10**18
+
+
+def open_interest(trades):
+    """Return the open interest of trades, each with the YES token: half of all amounts held."""
+    held = Counter()
+    for trade, yes in trades:
+        for maker, sign in ((trade.buyer, 1), (trade.seller, -1)):
+            held[maker] += sign * (1 if trade.token == yes else -1) * trade.size
+    held.pop("", None)
+    assert sum(held.values()) == 0
+    return sum(map(abs, held.values())) // 2
 
 
 class Exchange:
@@ -53,6 +72,7 @@ class Exchange:
             "marketId": "x",
             "yes": self.expected(X.yes),
             "no": self.expected(X.no),
+            "openInterest": str(open_interest([(each, X.yes) for each, _ in self.trades])),
             "seq": self.server.service.state.matcher.seq("x"),
             "timestamp": self.now_ms,
         }
@@ -133,7 +153,7 @@ async def test_trades_that_follow_while_history_is_read_count_once(tmp_path, mon
     async with exchange.running(tmp_path) as exchange.server:
         history, numbers = exchange.server.service.history, iter((2, 3))
         await exchange.trade(0, price=41)
-        read, written = history._read, []
+        read, written = history.read, []
 
         async def slow_read(query, seq=0):
             found = await read(query, seq)
@@ -144,7 +164,7 @@ async def test_trades_that_follow_while_history_is_read_count_once(tmp_path, mon
             return found
 
         await history.tape("x")
-        monkeypatch.setattr(history, "_read", slow_read)
+        monkeypatch.setattr(history, "read", slow_read)
         await exchange.check()
         assert written == [2, 3]
         assert (await exchange.ticker())["yes"]["volume24h"] == str(4 * SIZE)
@@ -189,3 +209,150 @@ async def test_answer_waits_for_a_command_and_names_the_last_one(tmp_path):
             ("/api/markets/none/ticker", {}, "UNKNOWN_MARKET"),
         ):
             assert (await get(path, params=query)).json()["code"] == code
+
+
+# ----- open interest ---------------------------------------------------------------------------
+
+
+class Ledger:
+    """A service that executes random commands of markets whose trades settle, fail and return."""
+
+    def __init__(self, seed, parts):
+        self.flow, self.now_ms, self.parts = Settling(seed), SETTLING_MS, parts
+        self.commands, self.seen = self.flow.commands(60 * parts), set()
+
+    def expected(self, name):
+        """Return the open interest of a market, from the trades that have not failed."""
+        ended = self.flow.state.registry.settling.ended
+        failed = {number for number, each in ended.items() if each.reason}
+        yes = self.flow.state.markets[name].yes
+        counted = [
+            (trade, yes)
+            for trade, number in self.flow.trades
+            if trade.market == name and number not in failed
+        ]
+        self.seen.add((name, bool(failed)))
+        return str(open_interest(counted))
+
+    async def run(self, folder, check, **settings):
+        """Execute the commands; restart between the parts."""
+        for part in range(self.parts):
+            settings |= {"markets": (SETTLING,), "clock_ms": lambda: self.now_ms}
+            async with running_service(folder, **settings) as server:
+                for number, command in enumerate(self.commands):
+                    self.now_ms = command.now_ms
+                    self.flow.apply(command)
+                    with suppress(RejectedError):
+                        await server.service.sequencer.submit(lambda _, each=command: each)
+                    if {"m", "free"} <= self.flow.state.markets.keys():
+                        await check(self, server, number + part)
+                    if number >= 60 and part + 1 < self.parts:
+                        break
+        assert self.seen == {("m", False), ("m", True), ("free", False), ("free", True)}
+
+
+async def check_each(ledger, server, number):
+    """Compare the open interest of both markets."""
+    for name in ("m", "free"):
+        found = (await server.get(f"/api/markets/{name}/ticker")).json()
+        assert found["openInterest"] == ledger.expected(name)
+
+
+@pytest.mark.parametrize("seed", range(3))
+async def test_open_interest_equals_a_ledger_of_the_trades_that_count(tmp_path, mode, seed):
+    ledger = Ledger(seed, parts=4)
+    await ledger.run(tmp_path, check_each, history=mode, history_days=1)
+
+
+async def test_open_interest_is_read_from_a_file_of_an_earlier_version(tmp_path):
+    exchange = Exchange()
+    async with exchange.running(tmp_path) as exchange.server:
+        await exchange.apply(AddMarket(market=X, now_ms=0))
+        await exchange.trade(1)
+    with closing(apsw.Connection(str(tmp_path / FILE))) as db:
+        db.execute("DROP INDEX positions_market")
+    async with exchange.running(tmp_path) as exchange.server:
+        await exchange.check()
+        assert (await exchange.ticker())["openInterest"] == str(SIZE)
+
+
+# ----- all markets -----------------------------------------------------------------------------
+
+
+async def test_tickers_of_all_markets_equal_those_of_each(tmp_path, mode):
+    exchange, names = Exchange(), [f"x{number}" for number in range(2 * MARKETS_STEP + 3)]
+    async with exchange.running(tmp_path, history=mode) as exchange.server:
+        for name in names:
+            await exchange.apply(AddMarket(market=market(name), now_ms=0))
+        for number, name in enumerate(names[::3]):
+            fields = {"market": name, "token": f"{name}-yes"}
+            await exchange.apply(sell(f"s{number}", 60, SIZE, **fields))
+            await exchange.apply(buy(f"b{number}", 60, SIZE // 100 * number + 1, **fields))
+    async with exchange.running(tmp_path, history=mode) as exchange.server:
+        get, turns, found = exchange.server.get, [], []
+
+        async def count():
+            while True:
+                turns.append(len(turns))
+                await asyncio.sleep(0)
+
+        for _ in range(2):  # from the file, then from memory
+            counting = asyncio.create_task(count())
+            answer = await get("/api/tickers")
+            counting.cancel()
+            assert len(turns) > len(names) // MARKETS_STEP
+            turns.clear()
+            found = answer.json()
+            assert [each["marketId"] for each in found[1:]] == names
+            for each in found:
+                assert each == (await get(f"/api/markets/{each['marketId']}/ticker")).json()
+        applied = answer.headers["x-applied-seq"]
+        assert int(applied) == exchange.server.service.sequencer.seq
+        pages, url = [], "/api/tickers?limit=9"
+        while url:
+            page = await exchange.server.http.get(url)
+            pages.append(page.json())
+            url = page.links.get("next", {}).get("url")
+        assert [each for page in pages for each in page] == found
+        assert [len(page) for page in pages[:-1]] == [9] * ((len(found) - 1) // 9)
+
+
+async def test_tickers_leave_out_a_market_that_is_removed_meanwhile(tmp_path, monkeypatch):
+    exchange = Exchange()
+    async with exchange.running(tmp_path) as exchange.server:
+        await exchange.apply(AddMarket(market=X, now_ms=0))
+        await exchange.trade(1)
+        data = exchange.server.service.history.market_data
+        read_days = data._read_days
+
+        async def removing(names):
+            await exchange.apply(
+                SetMode(market="x", mode=Mode.RESOLVED, now_ms=0),
+                RemoveMarket(market="x", now_ms=0),
+            )
+            await read_days(names)
+
+        monkeypatch.setattr(data, "_read_days", removing)
+        found = (await exchange.server.get("/api/tickers")).json()
+        assert [each["marketId"] for each in found] == ["m"]
+        monkeypatch.setattr(data, "_read_days", read_days)
+        other = market("x", yes="other-yes", no="other-no")
+        await exchange.apply(AddMarket(market=other, now_ms=0))
+        found = await exchange.ticker()
+        assert (found["openInterest"], found["yes"]["lastPrice"]) == ("0", None)
+
+
+async def test_market_of_the_same_name_starts_with_its_own_trades(tmp_path, mode):
+    exchange = Exchange()
+    async with exchange.running(tmp_path, history=mode) as exchange.server:
+        await exchange.apply(AddMarket(market=X, now_ms=0))
+        await exchange.trade(1)
+        assert (await exchange.ticker())["openInterest"] == str(SIZE)
+        await exchange.apply(
+            SetMode(market="x", mode=Mode.RESOLVED, now_ms=0),
+            RemoveMarket(market="x", now_ms=0),
+            AddMarket(market=market("x", yes="a", no="b"), now_ms=0),
+        )
+        assert (await exchange.ticker())["openInterest"] == "0"
+        await exchange.trade(2, token="a")
+        assert (await exchange.ticker())["openInterest"] == str(SIZE)

@@ -131,10 +131,12 @@ class SimFiles:
     def __init__(self, disk):
         self._disk, self._life = disk, disk.life
 
-    def read(self, name):
+    def read(self, name, bytes_max=-1):
         with self._errors_of_the_system():
             inode = self._disk.names.get(name)
-            return None if inode is None else bytes(inode.data)
+            if inode is None:
+                return None
+            return bytes(inode.data if bytes_max < 0 else inode.data[:bytes_max])
 
     def replace(self, name, data):
         with self._errors_of_the_system():

@@ -12,6 +12,11 @@ def token_of(live):
     return mint(secret(live.folder, TOKENS), "tests", ADMIN, time.time_ns() // 10**9)
 
 
+def operator_of(live):
+    """Return a client of the operator."""
+    return live.client(token=token_of(live))
+
+
 def authority_of(live):
     """The header with such a token."""
     return {"Authorization": f"Bearer {token_of(live)}"}

@@ -14,7 +14,8 @@ from tests.server.live import live_server
 from tests.server.meta.operators import authority_of
 
 WEB = Path(routes.__file__).parents[2] / "web"
-PAGES = ("/docs", "/admin")
+SHARED = Path(clob.__file__).parent / "web"
+PAGES = ("/docs", "/admin", "/ui")
 SERIES = (
     "clob_orders_total",
     "clob_trades_total",
@@ -162,7 +163,9 @@ def test_page_has_a_strict_content_security_policy(live, path):
         assert live.http.get(name).status_code == 200
 
 
-@pytest.mark.parametrize("file", sorted(WEB.glob("*.[hjcs]*")), ids=lambda file: file.name)
+@pytest.mark.parametrize(
+    "file", sorted([*WEB.glob("*.[hjcs]*"), *SHARED.iterdir()]), ids=lambda file: file.name
+)
 def test_page_files_have_no_external_urls_and_no_inner_html(file):
     text = file.read_text().replace("http://www.w3.org/2000/svg", "")
     assert not re.search(r"//\w", text)

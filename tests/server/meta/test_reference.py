@@ -1,11 +1,16 @@
 """The reference of the server equals the code."""
 
+import re
+
 import pytest
 
 from clob_server.app import ROUTES
 from clob_server.auth.policy import NO_ROUTE, ROUTE_RULES
 from clob_server.http.openapi import DESCRIBED
-from tests.server.meta.tables import PAGES, REFERENCE, table_in
+from tests.server.meta.tables import PAGES, REFERENCE, WHOLE, table_in
+
+NAMED = re.compile(r"`(GET|POST|PUT|PATCH|DELETE) (/[^`\s]*)`")
+"""A route in a document."""
 
 TABLES = [(name, make) for name, makes in PAGES.items() for make in makes]
 
@@ -22,3 +27,27 @@ def test_documented_routes_equal_the_routes():
 
 def test_documented_authorities_equal_the_routes():
     assert {route.name for route in ROUTES} == ROUTE_RULES.keys() - {NO_ROUTE}
+
+
+@pytest.mark.parametrize("name", WHOLE)
+def test_page_of_the_reference_equals_the_code(name):
+    assert (REFERENCE / name).read_text() == WHOLE[name]()
+
+
+def test_routes_named_in_documents_exist():
+    patterns = [
+        (route.method, re.sub(r"\\{\w+\\}", r"[^/]+", re.escape(route.path))) for route in ROUTES
+    ]
+    named = [
+        (page, method, path.partition("?")[0])
+        for page in [*REFERENCE.parent.glob("**/*.md"), REFERENCE.parents[1] / "README.md"]
+        if page.name != "mistakes.md"  # requests to routes that do not exist, among others
+        for method, path in NAMED.findall(page.read_text().replace("\n", " "))
+    ]
+    assert len(named) > 200
+    absent = [
+        (page.name, method, path)
+        for page, method, path in named
+        if not any(method == known and re.fullmatch(each, path) for known, each in patterns)
+    ]
+    assert absent == []

@@ -226,7 +226,8 @@ def test_only_configured_origins_may_call(tmp_path):
             assert (other.status_code, other.json()["code"]) == (403, "ORIGIN_NOT_ALLOWED")
             assert "--cors-origins" in other.json()["detail"]
             assert other.headers["vary"] == "Origin"
-        assert live.http.get("/").headers["vary"] == "Origin"
+        assert live.http.get("/health").headers["vary"] == "Origin"
+        assert live.http.get("/").headers["vary"] == "accept, Origin"
         own = live.http.get("/", headers={"Origin": live.url})
         assert own.status_code == 200
 

@@ -14,6 +14,7 @@ from clob_server.core.rejections import MarketInUseError
 from clob_server.core.sequencer import Sequencer
 from clob_server.core.state import ServerState
 from clob_server.log import MemoryLog
+from clob_server.orders import retire
 from clob_server.orders.retire import MarketRemoval
 from tests.matchers import buy, sell
 from tests.server.api.makers import (
@@ -95,6 +96,19 @@ async def test_unused_market_is_removed_with_its_orders():
         assert restored.traded == {"traded"}
         await it.open("quoted")
         assert it.state.matcher.seq("quoted") > 2  # numbers of the removed market are not reused
+
+
+async def test_unused_markets_are_found_in_parts(monkeypatch):
+    monkeypatch.setattr(retire, "SWEEP_MARKETS", 2)
+    async with Removal() as it:
+        for name in "abcde":
+            await it.open(name)
+        it.now_ms += UNUSED_S * 1000 + 1
+        left = []
+        for _ in range(3):
+            await it.removal.sweep()
+            left.append("".join(it.names))
+        assert left == ["cde", "e", ""]
 
 
 async def test_market_with_a_trade_keeps_its_mode():

@@ -7,7 +7,7 @@ import asyncio
 
 import pytest
 
-from clob import CancelAll, Funds, SetBalance, Side
+from clob import CancelAll, Funds, Mode, RemoveMarket, SetBalance, SetMode, Side
 from clob_server.chain.eth.exchange_abi import FILLS_MAX
 from clob_server.chain.events import StartWatching
 from clob_server.cli.options import read_settings
@@ -307,6 +307,18 @@ async def test_worker_watches_both_tokens_of_a_market():
         await harness.open("n")
         await harness.trade(2)
         assert harness.chain.watched_tokens == [["n-yes", "n-no"]]
+
+
+async def test_removed_market_is_watched_again_once_it_is_created_again():
+    async with SettlementHarness() as harness:
+        await harness.start_worker()
+        await harness.open("n")
+        await harness.do(SetMode, market="n", mode=Mode.RESOLVED)
+        await harness.do(RemoveMarket, market="n")
+        await harness.trade(1)
+        assert harness.chain.watched_tokens == [["n-yes", "n-no"]]
+        await harness.open("n", yes="other")
+        assert harness.chain.watched_tokens[1:] == [["other", "n-no"]]
 
 
 async def test_first_market_that_settles_starts_watching():

@@ -118,10 +118,6 @@ class App:
         gc.disable()
         await self.answer(send, b"%d" % gc.collect())
 
-    async def heads(self, scope, receive, send):
-        """Reply with the number of cached heads."""
-        await self.answer(send, b"%d" % len(self.server.server_state.head_cache.heads))
-
     async def unparsed(self, scope, receive, send):
         """Reply with the largest number of unparsed bytes of a connection."""
         connections = self.server.server_state.connections

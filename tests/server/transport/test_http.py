@@ -242,6 +242,28 @@ GARBAGE = {
     "no colon": b"GET / HTTP/1.1\r\nhost\r\n\r\n",
     "two lengths": b"POST / HTTP/1.1\r\ncontent-length: 1\r\ncontent-length: 2\r\n\r\nab",
     "length and chunks": CHUNKED[:-2] % b"echo" + b"content-length: 3\r\n\r\n0\r\n\r\n",
+    "the same length twice": (
+        b"POST / HTTP/1.1\r\ncontent-length: 1\r\ncontent-length: 1\r\n\r\na"
+    ),
+    "lengths in a list": b"POST / HTTP/1.1\r\ncontent-length: 1, 1\r\n\r\na",
+    "chunks, then a length": (
+        b"POST / HTTP/1.1\r\ncontent-length: 3\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n"
+    ),
+    "two encodings": CHUNKED[:-2] % b"echo" + b"transfer-encoding: chunked\r\n\r\n0\r\n\r\n",
+    "an unknown encoding": b"POST / HTTP/1.1\r\ntransfer-encoding: gzip\r\n\r\nabc",
+    "an encoding behind chunks": (
+        b"POST / HTTP/1.1\r\ntransfer-encoding: chunked, identity\r\n\r\n0\r\n\r\n"
+    ),
+    "two hosts": b"GET / HTTP/1.1\r\nhost: a\r\nhost: b\r\n\r\n",
+    "the same host twice": b"GET / HTTP/1.1\r\nHost: a\r\nhost: a\r\n\r\n",
+    "two origins": b"GET / HTTP/1.1\r\norigin: http://a\r\norigin: http://b\r\n\r\n",
+    "two types": b"POST / HTTP/1.1\r\ncontent-type: a/b\r\ncontent-type: a/b\r\n\r\n",
+    "two tokens": b"GET / HTTP/1.1\r\nauthorization: a\r\nauthorization: b\r\n\r\n",
+    "two keys": b"GET / HTTP/1.1\r\nx-api-key: a\r\nx-api-key: b\r\n\r\n",
+    "a handshake with two hosts": (
+        b"GET /ws HTTP/1.1\r\nhost: a\r\nhost: b\r\nconnection: upgrade\r\nupgrade: websocket\r\n"
+        b"sec-websocket-version: 13\r\nsec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
+    ),
     "a length below 0": b"POST / HTTP/1.1\r\ncontent-length: -1\r\n\r\n",
     "a length beyond 64 bits": b"POST / HTTP/1.1\r\ncontent-length: 99999999999999999999\r\n\r\n",
     "no URL": b"GET  HTTP/1.1\r\n\r\n",
@@ -255,6 +277,13 @@ GARBAGE = {
 @pytest.mark.parametrize("data", GARBAGE.values(), ids=GARBAGE)
 def test_malformed_request_is_rejected(server, data):
     assert problem(server.send(data + GET % b"hello"))[:2] == (400, "BAD_REQUEST")
+
+
+def test_rejection_of_a_repeated_header_names_it(server):
+    data = b"GET /hello HTTP/1.1\r\nhost: a\r\nx: 1\r\nx: 2\r\nHost: b\r\n\r\n"
+    assert b"it has several host headers" in server.send(data)
+    repeated = b"GET /hello HTTP/1.1\r\nhost: a\r\nx: 1\r\nx: 2\r\nconnection: close\r\n\r\n"
+    assert server.send(repeated).startswith(b"HTTP/1.1 200")
 
 
 def test_requests_before_malformed_input_are_answered_first(server):
