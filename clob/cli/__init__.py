@@ -6,10 +6,10 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-import clob
-from clob.cli import convert, replay
+from clob.cli import convert, live, replay, sweep
 from clob.cli.output import CHECK_FAILED, DONE, UNUSABLE, complain, describe_error, printable, write
 from clob.errors import ClobError, FrameNewerError
+from clob.version import VersionAction
 
 INTERRUPTED = 130
 """Exit code after Ctrl-C, as in shells."""
@@ -22,14 +22,14 @@ def main(argv: Sequence[str] | None = None) -> int:
         argv: the arguments after the command name; None means ``sys.argv``.
 
     Returns:
-        0 on success, 1 if a replay differs from the recording or a journal does not verify, 2 if a
-        file is unusable or a package is missing, 130 after Ctrl-C.
+        0 on success, 1 if a replay differs from the recording, a run of a sweep failed or a
+        journal does not verify, 2 if a file is unusable or a package is missing, 130 after Ctrl-C.
 
     Raises:
         SystemExit: wrong arguments (2), ``--help`` or ``--version`` (0).
     """
-    arguments = _parser().parse_args(argv)
     try:
+        arguments = _parser().parse_args(argv)
         code: int = arguments.run(arguments)
         sys.stdout.flush()
     except BrokenPipeError:
@@ -44,18 +44,25 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="clob", description="Order books on the command line.")
-    parser.add_argument("--version", action="version", version=f"clob {clob.__version__}")
+    parser = argparse.ArgumentParser(
+        prog="clob",
+        description="Order books on the command line.",
+        epilog="Exit code: 0 success; 1 a check failed; 2 a file or an argument is unusable; 130 "
+        "interrupted. Each command explains its own with --help.",
+    )
+    parser.add_argument("--version", action=VersionAction)
     commands = parser.add_subparsers(dest="command", required=True)
     replay.add_to(commands)
+    sweep.add_to(commands)
     convert.add_to(commands)
+    live.add_to(commands)
     proof = commands.add_parser(
         "verify",
         help="run a journal again and check its hashes",
         description="Run the commands of a journal again and compare frame chain, outcomes and "
         "state hashes with the recorded ones.",
-        epilog="Exit code: 0 all hashes agree, 1 a difference or damage was result, 2 a file is "
-        "unusable.",
+        epilog="Exit code: 0 all hashes agree; 1 a hash differs or the journal is damaged; 2 a "
+        "file is unusable; 130 interrupted.",
     )
     proof.add_argument("files", metavar="FILE", nargs="+", help="the frames of a journal")
     proof.set_defaults(run=_verify_all)

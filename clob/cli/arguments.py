@@ -1,7 +1,9 @@
 """Argument types of the command line: grids, durations, amounts, rates."""
 
+import json
 import re
 from argparse import ArgumentTypeError
+from typing import Any
 
 from clob.units import WEI_PER_TOKEN
 
@@ -57,16 +59,6 @@ def every_ns(text: str) -> int:
     return time
 
 
-def latency_ns(text: str) -> tuple[int, int]:
-    """Parse the latency of orders and of replies; a single duration applies to both.
-
-    >>> latency_ns("5ms:3ms")
-    (5000000, 3000000)
-    """
-    order, separator, reply = text.partition(":")
-    return duration_ns(order), duration_ns(reply if separator else order)
-
-
 def tokens_wei(text: str) -> int:
     """Parse an amount of tokens, as wei.
 
@@ -106,6 +98,74 @@ def outcome(text: str) -> tuple[str, int]:
     if not market or not (price.isascii() and price.isdecimal()):
         raise ArgumentTypeError(f"expected MARKET=TICKS, such as rain=100; got {text!r}")
     return market, int(price)
+
+
+def columns(text: str) -> dict[str, str | int]:
+    """Parse the columns of a table by field: names, or positions from 0.
+
+    >>> columns("ts=time,price=3")
+    {'ts_ns': 'time', 'price': 3}
+    """
+    found: dict[str, str | int] = {}
+    for part in text.split(","):
+        field, _, column = part.partition("=")
+        if not field.strip() or not column.strip():
+            raise ArgumentTypeError(f"expected FIELD=COLUMN, such as ts=time; got {part!r}")
+        name = {"ts": "ts_ns", "recv": "recv_ns"}.get(field.strip(), field.strip())
+        column = column.strip()
+        found[name] = int(column) if column.isascii() and column.isdecimal() else column
+    return found
+
+
+_RANGE = re.compile(r"(-?\d+):(-?\d+)(?::(\d+))?")
+
+VALUES_MAX = 100_000
+"""Values of a parameter, at most."""
+
+
+def parameter(text: str) -> tuple[str, list[Any]]:
+    """Parse the values of a parameter: a list, or a range of integers with both ends.
+
+    Numbers, true, false and null are those of JSON; anything else is a text.
+
+    >>> parameter("size=100,200"), parameter("edge=1:7:3"), parameter("side=buy,0.5")
+    (('size', [100, 200]), ('edge', [1, 4, 7]), ('side', ['buy', 0.5]))
+    """
+    name, _, values = text.partition("=")
+    if not name.isidentifier() or not values:
+        raise ArgumentTypeError(f"expected NAME=VALUES, such as size=100,200; got {text!r}")
+    return name, _range(values) or [_value(part) for part in values.split(",")]
+
+
+def seeds(text: str) -> list[int | str]:
+    """Parse seeds: integers of 0 or more or names, as a list or a range with both ends.
+
+    >>> seeds("3,rain"), seeds("0:2")
+    ([3, 'rain'], [0, 1, 2])
+    """
+    parts = text.split(",")
+    one_by_one = [int(part) if part.isascii() and part.isdecimal() else part for part in parts]
+    return [*_range(text)] or one_by_one
+
+
+def _range(text: str) -> list[int]:
+    """Return the integers of a range; none if the text is something else."""
+    match = _RANGE.fullmatch(text)
+    if match is None:
+        return []
+    low, high, step = int(match[1]), int(match[2]), int(match[3] or 1)
+    if low > high or not step or (high - low) // step >= VALUES_MAX:
+        text = f"expected LOWEST:HIGHEST:STEP with at most {VALUES_MAX:,} values; got {text!r}"
+        raise ArgumentTypeError(text)
+    return list(range(low, high + 1, step))
+
+
+def _value(text: str) -> Any:
+    try:
+        value = json.loads(text)
+    except ValueError:
+        return text
+    return value if value is None or type(value) in (bool, int, float) else text
 
 
 def checks(text: str) -> tuple[str, ...]:

@@ -33,7 +33,9 @@ def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> N
         help="write recorded order flow in another format",
         description="Read recordings of any format and write one file: .npz, .csv, .csv.gz or "
         ".parquet. Several recordings are merged by time.",
-        epilog="Exit code: 0 done, 2 a file is unusable. OUT is replaced only when complete.",
+        epilog="Exit code: 0 done, 2 a file or an argument is unusable, 130 interrupted. OUT is "
+        "replaced only when complete. Parquet keeps names, grid, lot and scale; .npz as well, for "
+        "one book; CSV holds events only.",
     )
     parser.add_argument("files", metavar="IN", nargs="+", help="a recording")
     parser.add_argument("out", metavar="OUT", type=Path, help="the file to write")
@@ -49,7 +51,15 @@ def _run(arguments: argparse.Namespace) -> int:
     count = _convert(stream, files, arguments.out, events)
     report_problems(stream.problems)
     write(f"{printable(str(arguments.out))}: {count:,} events, lots of {stream.lot_wei} wei")
+    if ".csv" in arguments.out.name.lower() and not _is_plain(stream):
+        write("CSV holds events only; Parquet also keeps names of markets, grid, lot and scale")
     return DONE
+
+
+def _is_plain(stream: "Stream") -> bool:
+    """Return whether a stream has nothing that CSV cannot hold."""
+    books = [one for one in stream.instruments if one.market]
+    return not books and stream.scale == 100 and stream.lot_wei == 10**18
 
 
 def _check_output(out: Path, files: list[Path]) -> None:

@@ -17,27 +17,67 @@ if TYPE_CHECKING:
 
 NUMPY_MISSING = 'clob {} needs NumPy, which is not installed: pip install "clob[replay]"'
 
-OPTIONS = {"grid": "grid", "level_rule": "level_rule", "policy": "on_problem"}
+TABLE_OPTIONS = (
+    ("--time-unit", "UNIT", "unit of times: s, ms, us or ns; default: ns"),
+    ("--tick", "PRICE", "price of one tick, such as 0.01; default: 1"),
+    ("--lot", "SIZE", "size of one lot, such as 0.001; default: 1"),
+    ("--separator", "CHARACTER", "between the cells of a text file; default: from the first line"),
+)
+"""Options of tables: flag, name of the value, help."""
+
+OPTIONS = {
+    "grid": "grid",
+    "level_rule": "level_rule",
+    "policy": "on_problem",
+    "columns": "columns",
+    "time_unit": "time_unit",
+    "tick": "tick",
+    "lot": "lot",
+    "separator": "separator",
+}
 """Keyword arguments of the readers, by argument name."""
 
 
-def add_reading(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of reading."""
+def add_reading(parser: argparse.ArgumentParser, *, grid: str = "--grid") -> None:
+    """Add the arguments of reading; ``grid`` is the name of the one for prices."""
     group = parser.add_argument_group("reading")
-    group.add_argument("--format", default="auto", help="the format; detected by default")
     group.add_argument(
-        "--grid", metavar="LO:HI", type=parse.grid, help="the range of prices to read, in ticks"
+        "--format",
+        default="auto",
+        help="the format; auto detects it from the content; default: %(default)s",
+    )
+    group.add_argument(
+        grid,
+        dest="grid",
+        metavar="LO:HI",
+        type=parse.grid,
+        help="the prices to read, in ticks; default: all",
     )
     group.add_argument(
         "--level-rule",
         choices=("tail", "pro-rata", "head"),
-        help="which orders of a level shrink when a feed has levels only",
+        help="which orders of a level shrink when a feed has levels only; default: tail",
     )
     group.add_argument(
         "--policy",
         choices=("raise", "warn"),
-        help="on broken input, stop (raise) or report it and continue (warn)",
+        help="on broken input, stop (raise) or report it and continue (warn); default: raise",
     )
+    group.add_argument(
+        "--pair",
+        metavar="MARKET",
+        help="the two files are YES and NO of this market, as one stream",
+    )
+    table = parser.add_argument_group("tables (CSV or Parquet with any columns)")
+    table.add_argument(
+        "--columns",
+        metavar="FIELD=COLUMN,...",
+        type=parse.columns,
+        help="columns by name, or by position from 0: ts=time,price=px,...; fields are "
+        "ts, kind, order_id, side, price, size, and optionally seq, recv, owner, instrument, flags",
+    )
+    for flag, metavar, text in TABLE_OPTIONS:
+        table.add_argument(flag, metavar=metavar, help=text)
 
 
 def with_numpy(
@@ -74,14 +114,18 @@ def opened(files: Sequence[Path], arguments: argparse.Namespace) -> "tuple[Strea
     Raises:
         UnusableError: a file is unreadable, or its format does not take an argument.
     """
-    from clob.replay import merge  # noqa: PLC0415 - NumPy may be missing
+    from clob.replay import merge, pair  # noqa: PLC0415 - NumPy may be missing
+
+    if arguments.pair and len(files) != 2:
+        raise UnusableError(f"--pair needs two files, YES and NO; got {len(files)}")
 
     with quiet():
         streams = [_opened(file, arguments) for file in files]
     if len(streams) == 1:
         return streams[0]
     try:
-        stream = merge([stream for stream, _ in streams])
+        first, second, *_ = several = [stream for stream, _ in streams]
+        stream = pair(first, second, arguments.pair) if arguments.pair else merge(several)
     except ValueError as error:
         raise UnusableError(str(error)) from error
     counts = [count for _, count in streams]
@@ -95,6 +139,8 @@ def _opened(file: Path, arguments: argparse.Namespace) -> "tuple[Stream, int]":
     values = {OPTIONS[name]: getattr(arguments, name) for name in OPTIONS}
     options = {name: value for name, value in values.items() if value is not None}
     name = arguments.format
+    if arguments.columns and name == "auto":
+        name = "table"
     try:
         name = detect(file) if name == "auto" else name
         if name == "npz" and not options:

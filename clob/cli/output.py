@@ -47,11 +47,14 @@ def describe_error(
     if isinstance(error, OSError):
         return f"{code}: {printable(str(error.filename or paths[0]))}: {error.strerror or error}"
     text = str(error)
-    # Texts of readers begin with the name of the file, without its folder.
-    begin = text.partition(":")[0]
+    if getattr(error, "skippable", False):
+        text += "; --policy warn reports such problems and continues"
+    # Texts of readers begin with the name of the file, without its folder, and without the suffix
+    # of its compression if they are about all of it.
     for path in paths:
-        if begin and path.name.startswith(begin):
-            return f"{error.code}: {printable(str(path.with_name(begin)))}{text[len(begin) :]}"
+        for begin in (path.name, path.stem):
+            if begin and text.startswith(f"{begin}:"):
+                return f"{error.code}: {printable(str(path))}{text[len(begin) :]}"
     return f"{error.code}: {printable(', '.join(map(str, paths)))}: {text}"
 
 
@@ -93,7 +96,8 @@ def report_problems(problems: "Problems") -> None:
     for problem in problems.kept:
         complain(printable(str(problem)))
     counts = ", ".join(f"{kind} {count:,}" for kind, count in sorted(problems.counts.items()))
-    complain(f"{len(problems):,} problems skipped: {counts}")
+    cost = "later fills and best prices may differ from the recording"
+    complain(f"{len(problems):,} problems skipped: {counts}; {cost}")
 
 
 # ----- progress ------------------------------------------------------------------------------

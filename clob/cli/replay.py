@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from clob.cli import arguments as parse
 from clob.cli.inputs import add_reading, opened, quiet, watched, with_numpy
+from clob.cli.latency import latency, latency_of
 from clob.cli.output import (
     CHECK_FAILED,
     DONE,
@@ -26,28 +27,80 @@ from clob.cli.output import (
     report_problems,
     write,
 )
-from clob.cli.results import check_outputs, differences_of, draw_books, write_results, write_summary
+from clob.cli.results import (
+    check_outputs,
+    differences_of,
+    draw_books,
+    list_fees,
+    write_results,
+    write_summary,
+)
 from clob.errors import ClobError
 
 if TYPE_CHECKING:
     from clob.replay import Backtest, Strategy, Stream
     from clob.replay.io.recording import Records
+    from clob.replay.sim.fees import Fees
 
 CHUNK = 131_072
 CHUNK_WITH_BAR = 8_192
 """Events between two updates of the progress bar."""
 
 TRADING = (
-    ("--every", "TIME", parse.every_ns, "interval between calls of on_wake, such as 100ms"),
-    ("--latency", "ORDER:REPLY", parse.latency_ns, "latency of order and reply, such as 5ms:5ms"),
+    (
+        "--every",
+        "TIME",
+        parse.every_ns,
+        "interval between calls of on_wake, such as 100ms; required if the strategy has on_wake",
+    ),
+    (
+        "--latency",
+        "ORDER:REPLY",
+        latency,
+        "latency of orders and replies, each 5ms, 1ms..9ms, lognormal,2ms,9ms, p50=2ms,p99=9ms or "
+        "a file of measurements; or KIND=DELAY of order, cancel, reply, fill, feed, and seed=N; "
+        "repeatable; default: none",
+    ),
     ("--collateral", "TOKENS", parse.tokens_wei, "initial collateral; default: unlimited credit"),
-    ("--fee-bps", "IN:REST", parse.rates_bps, "fee rates of incoming and resting orders"),
+    (
+        "--fee-bps",
+        "IN:REST",
+        parse.rates_bps,
+        "fee rates of incoming and resting orders; default: 0",
+    ),
+    (
+        "--fees",
+        "NAME",
+        str,
+        "fee schedule of a venue, such as kalshi-2026; help lists the names; default: none",
+    ),
     ("--scale", "TICKS", parse.scale, "ticks per token; default: the value in the file, else 100"),
 )
 """Options of a strategy: flag, name of the value, its parser, help."""
 
-EPILOG = """Exit code: 0 done; 1 a recorded fill or best price was not reproduced and no own order
-explains it; 2 a file or an argument is unusable. The format is detected from the start of the file.
+
+class _FeesAction(argparse.Action):
+    """Stores the name of a fee schedule; for ``help`` lists them and exits."""
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,
+        values: Any,
+        option_string: str | None = None,
+    ) -> None:
+        if values == "help":
+            list_fees()
+            parser.exit()
+        setattr(namespace, self.dest, values)
+
+
+ACTIONS: dict[str, Any] = {"--latency": "append", "--fees": _FeesAction}
+"""Actions of options that are not only stored."""
+
+EPILOG = """Exit code: 0 done, also if there was nothing to check; 1 a fill or best price was not
+reproduced and no own order explains it (see --allow); 2 a file or an argument is unusable, or the
+strategy raised an error; 130 interrupted. The format is detected from the start of the file.
 Prices are ticks, sizes lots, durations have a unit (100ms), amounts are whole tokens."""
 
 
@@ -69,7 +122,7 @@ def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> N
         "--merge", action="store_true", help="run all files as one stream, merged by time"
     )
     _add_checking(parser)
-    _add_trading(parser)
+    add_trading(parser)
     parser.add_argument(
         "--out",
         metavar="PATH",
@@ -83,12 +136,7 @@ def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> N
 
 def _add_checking(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("checking")
-    group.add_argument(
-        "--mode",
-        choices=("rematch", "shadow"),
-        default="rematch",
-        help="rematch: own orders change later matches; shadow: the recording stays as it was",
-    )
+    add_mode(group)
     group.add_argument(
         "--check",
         metavar="WHAT",
@@ -105,19 +153,43 @@ def _add_checking(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _add_trading(parser: argparse.ArgumentParser) -> None:
-    group = parser.add_argument_group("trading")
-    group.add_argument("--strategy", metavar="MODULE:CLASS", help="the Strategy class")
-    for flag, metavar, parse_value, text in TRADING:
-        group.add_argument(flag, metavar=metavar, type=parse_value, help=text)
-    group.add_argument(
-        "--outcome",
-        metavar="MARKET=TICKS",
-        type=parse.outcome,
-        action="append",
-        default=[],
-        help="final value of a market's YES token; repeat for more markets",
+def add_mode(container: argparse._ActionsContainer) -> None:
+    """Add the mode of a backtest to a parser or a group of options."""
+    container.add_argument(
+        "--mode",
+        choices=("rematch", "shadow"),
+        default="rematch",
+        help="rematch: own orders change later matches; shadow: the recording stays as it was; "
+        "default: %(default)s",
     )
+
+
+def add_trading(
+    parser: argparse.ArgumentParser, *, required: bool = False, ends: bool = True
+) -> None:
+    """Add the options of a strategy.
+
+    Args:
+        parser: the parser of a command.
+        required: whether the strategy itself is required.
+        ends: whether the flow ends, so that outcomes can settle the remaining positions.
+    """
+    group = parser.add_argument_group("trading")
+    group.add_argument(
+        "--strategy", metavar="MODULE:CLASS", required=required, help="the Strategy class"
+    )
+    for flag, metavar, parse_value, text in TRADING:
+        action = ACTIONS.get(flag, "store")
+        group.add_argument(flag, metavar=metavar, type=parse_value, action=action, help=text)
+    if ends:
+        group.add_argument(
+            "--outcome",
+            metavar="MARKET=TICKS",
+            type=parse.outcome,
+            action="append",
+            default=[],
+            help="final value of a market's YES token; repeat for more markets",
+        )
 
 
 # ----- running -------------------------------------------------------------------------------
@@ -125,12 +197,13 @@ def _add_trading(parser: argparse.ArgumentParser) -> None:
 
 def _run(arguments: argparse.Namespace) -> int:
     """Replay each file, or all merged; return the highest exit code."""
-    files = [Path(file) for file in arguments.files] or [_sample()]
-    streams = [files] if arguments.merge else [[file] for file in files]
+    files = [Path(file) for file in arguments.files] or [sample()]
+    streams = [files] if arguments.merge or arguments.pair else [[file] for file in files]
     if len(streams) > 1 and (arguments.out or arguments.report):
-        raise UnusableError("--out and --report need one stream: pass one FILE, or --merge")
+        raise UnusableError("--out and --report need one stream: pass one FILE, --merge or --pair")
     check_outputs(arguments.out, arguments.report, files)
     trader = load_strategy(arguments.strategy) if arguments.strategy else None
+    check_trading(arguments, trader)
     worst = DONE
     for index, group in enumerate(streams):
         if index:
@@ -143,7 +216,41 @@ def _run(arguments: argparse.Namespace) -> int:
     return worst
 
 
-def _sample() -> Path:
+def check_trading(arguments: argparse.Namespace, trader: "type[Strategy] | None") -> None:
+    """Reject options that would have no effect, and a strategy that would never be called."""
+    from clob.replay.backtest import wakes  # noqa: PLC0415 - NumPy may be missing
+
+    if trader is None:
+        flags = [*(flag for flag, *_ in TRADING), "--outcome"]
+        given = [one for one in flags if getattr(arguments, one[2:].replace("-", "_"))]
+        if given:
+            raise UnusableError(f"{given[0]} needs --strategy: without one there are no own orders")
+    elif arguments.every is None and wakes(trader):
+        text = "overrides on_wake, which needs --every, such as --every 100ms"
+        raise UnusableError(f"--strategy: {trader.__name__} {text}")
+    chosen_fees(arguments)
+
+
+def chosen_fees(arguments: argparse.Namespace) -> "Fees | str":
+    """Return the fees of ``--fees`` or ``--fee-bps``."""
+    from clob.replay import RateFees, no_fees  # noqa: PLC0415 - NumPy may be missing
+    from clob.replay.sim.fee_schedules import fee_schedule  # noqa: PLC0415
+
+    if arguments.fees and arguments.fee_bps:
+        raise UnusableError("--fees and --fee-bps exclude each other; got both")
+    if any(arguments.fee_bps or ()):
+        return RateFees(*arguments.fee_bps)
+    if not arguments.fees:
+        return no_fees
+    try:
+        fee_schedule(arguments.fees)
+    except ValueError as error:
+        raise UnusableError(f"--fees: {error}") from error
+    return str(arguments.fees)
+
+
+def sample() -> Path:
+    """Return the path of the sample in the package."""
     from clob.replay import sample_path  # noqa: PLC0415 - NumPy may be missing
 
     return sample_path()
@@ -172,14 +279,12 @@ def _replay(
     except Exception:
         if trader is None:
             raise
-        # An error in a strategy is not a failed check; its author needs the traceback.
-        traceback.print_exc()
-        raise UnusableError(f"--strategy: {trader.__name__} raised an error") from None
+        raise raised_by(trader) from None
     passed_ns = time.perf_counter_ns() - began_ns
     report_problems(stream.problems)
     write_summary(stream, kinds, result, passed_ns, arguments.check)
     write_results(result, arguments.out, arguments.report)
-    draw_books(result)
+    draw_books(stream, result)
     differences = differences_of(result, arguments.check)
     return DONE if differences <= arguments.allow else CHECK_FAILED
 
@@ -187,31 +292,59 @@ def _replay(
 def _backtest(
     stream: "Stream", arguments: argparse.Namespace, trader: "type[Strategy] | None", events: int
 ) -> "Backtest":
-    from clob.replay import Latency, RateFees, backtest, no_fees  # noqa: PLC0415
+    from clob.replay import backtest  # noqa: PLC0415 - NumPy may be missing
 
-    more: dict[str, Any] = {}
-    if arguments.report:
-        from clob.replay.modes.sampling import SAMPLES  # noqa: PLC0415 - for reports only
-
-        more["sample"] = SAMPLES
     name = printable(stream.name)
     with quiet(), progress(name, stream.progress, events) as show:
         return backtest(
             stream,
-            mode=arguments.mode,
-            strategy=_created(trader) if trader else None,
-            every_ns=arguments.every,
-            latency=Latency(*arguments.latency or (0, 0)),
-            collateral=arguments.collateral,
-            fees=RateFees(*arguments.fee_bps) if arguments.fee_bps else no_fees,
-            outcome=_outcome(stream, arguments.outcome),
-            scale=arguments.scale,
+            strategy=created(trader) if trader else None,
+            **trading_settings(stream, arguments),
+            **output_settings(arguments),
             check=arguments.check,
-            keep=("fills", "bests") if arguments.out or arguments.report else (),
             chunk=CHUNK_WITH_BAR if show else CHUNK,
             on_progress=show,
-            **more,
         )
+
+
+def raised_by(trader: "type[Strategy]") -> UnusableError:
+    """Print the traceback of an error in a strategy, and return the error of the command.
+
+    It is not a failed check, and the author of the strategy needs the traceback.
+    """
+    traceback.print_exc()
+    return UnusableError(f"--strategy: {trader.__name__} raised an error")
+
+
+def output_settings(arguments: argparse.Namespace) -> dict[str, Any]:
+    """Return the arguments of a backtest that ``--out`` and ``--report`` need."""
+    kept = ("fills", "bests") if arguments.out or arguments.report else ()
+    settings: dict[str, Any] = {"keep": kept}
+    if arguments.report:
+        from clob.replay.modes.sampling import SAMPLES  # noqa: PLC0415 - for reports only
+
+        settings["sample"] = SAMPLES
+    return settings
+
+
+def trading_settings(stream: "Stream", arguments: argparse.Namespace) -> dict[str, Any]:
+    """Return the arguments of a backtest that the options of a strategy set."""
+    return {
+        "mode": arguments.mode,
+        "outcome": _outcome(stream, arguments.outcome),
+        **own_settings(arguments),
+    }
+
+
+def own_settings(arguments: argparse.Namespace) -> dict[str, Any]:
+    """Return those that are about the strategy alone, of any flow."""
+    return {
+        "every_ns": arguments.every,
+        "latency": latency_of(arguments.latency or ()),
+        "collateral": arguments.collateral,
+        "fees": chosen_fees(arguments),
+        "scale": arguments.scale,
+    }
 
 
 def _outcome(stream: "Stream", given: Sequence[tuple[str, int]]) -> dict[int, int]:
@@ -260,7 +393,12 @@ def load_strategy(text: str) -> "type[Strategy]":
     return strategy_class
 
 
-def _created(trader: "type[Strategy]") -> "Strategy":
+def created(trader: "type[Strategy]") -> "Strategy":
+    """Return an instance of a strategy class.
+
+    Raises:
+        UnusableError: it requires arguments.
+    """
     try:
         inspect.signature(trader).bind()
     except TypeError as error:

@@ -22,11 +22,21 @@ from clob.units import format_tokens
 
 if TYPE_CHECKING:
     from clob.replay import Backtest, Stream
+    from clob.replay.check.compare import BestDifference
 
 BOOKS_DRAWN = 2
 """Books drawn at the end, at most."""
 
-FILL_KINDS = ("traded", "not_traded", "sequence", "hidden", "self_match", "sizes", "orders")
+FILL_KINDS = (
+    "ghost",
+    "traded",
+    "not_traded",
+    "sequence",
+    "hidden",
+    "self_match",
+    "sizes",
+    "orders",
+)
 """Kinds of divergence with other fills than recorded, without an own order."""
 
 DIVERGENCES_SHOWN = 3
@@ -50,20 +60,34 @@ def write_summary(
     write_columns(
         [
             *_about(stream, kinds, result, passed_ns),
-            ("check", _checked(result, check)),
-            *_differing(result),
+            ("check", _checked(result, check, stream)),
+            *_differing(result, stream),
             *_traded(result),
             ("digest", result.digest),
         ]
     )
 
 
-def draw_books(result: "Backtest") -> None:
+def write_run(result: "Backtest", stream: "Stream") -> None:
+    """Write check, differences, trades of the strategy and digest of a run over a live feed."""
+    write_columns(
+        [
+            ("check", _checked(result, ("fills", "bests"), stream)),
+            *_differing(result, stream),
+            *_traded(result),
+            ("digest", result.digest),
+        ]
+    )
+
+
+def draw_books(stream: "Stream", result: "Backtest") -> None:
     """Draw the first final books, skipping empty ones if there are others."""
+    from clob.ladder import ladder  # noqa: PLC0415 - not every command draws
+
     books = list(result.books.values())
     books = [book for book in books if len(book)] or books[:1]
     for book in books[:BOOKS_DRAWN]:
-        write(f"\n{book!r}")
+        write(f"\n{ladder(book.depth(), len(book), label=stream.label)}")
     if len(books) > BOOKS_DRAWN:
         write(f"\n{len(books) - BOOKS_DRAWN:,} more books are not drawn")
 
@@ -117,21 +141,28 @@ def _implementation() -> str:
     return "plain-Python book (the compiled one is not built)"
 
 
-def _checked(result: "Backtest", check: Collection[str]) -> str:
+def _checked(result: "Backtest", check: Collection[str], stream: "Stream") -> str:
     """Describe the outcome of the check and the first difference."""
     differences = differences_of(result, check)
     if not check:
         return "not requested"
     comparison = result.check
     if comparison is None:
-        missing = "fills" if "fills" in check else "best prices"
-        return f"the recording has no {missing} to compare with"
+        missing = {"fills": "fills", "bests": "best prices"}
+        nothing = " and no ".join(missing[one] for one in missing if one in check)
+        return f"nothing to check: the recording has no {nothing} to compare with"
+    if not (comparison.recorded or comparison.produced or comparison.bests or differences):
+        return "nothing to check: the recording has no fills and no best prices"
     bests = ""
     if comparison.bests:
         bests = f", {comparison.bests_equal:,} of {comparison.bests:,} best prices"
-    reproduced = f"{comparison.matched:,} of {comparison.recorded:,} recorded fills reproduced"
+    source = "inferred" if comparison.inferred else "recorded"
+    reproduced = f"{comparison.matched:,} of {comparison.recorded:,} {source} fills reproduced"
     if not differences and comparison.ok:
-        return f"{reproduced} exactly{bests}"
+        if not comparison.recorded:
+            return f"no {source} fills{bests}"
+        text = f"{reproduced} exactly{bests}"
+        return text + "; the venue records no fills" if comparison.inferred else text
     text = f"{reproduced}{bests}"
     text += f", {comparison.exact:,} of {comparison.takers:,} takers exact"
     if not differences:
@@ -141,14 +172,36 @@ def _checked(result: "Backtest", check: Collection[str]) -> str:
         text += f"; first difference at event {comparison.first_difference:,}"
     if comparison.first_best_difference is not None:
         text += f"; first differing best price at event {comparison.first_best_difference:,}"
+    if len(stream.problems):
+        text += (
+            f"; {len(stream.problems):,} problems of the input were skipped and may be the cause"
+        )
     return text
 
 
-def _differing(result: "Backtest") -> list[tuple[str, str]]:
+def _differing(result: "Backtest", stream: "Stream") -> list[tuple[str, str]]:
     """List the differences by kind and the first few in detail."""
     lines = str(result.divergence).splitlines() if result.divergence.total else []
-    lines += [_cut(str(one)) for one in result.divergence.kept[:DIVERGENCES_SHOWN]]
+    source = "inferred" if stream.inferred else "recorded"
+    shown = result.divergence.kept[:DIVERGENCES_SHOWN]
+    lines += [_cut(one.describe(stream.label, source)) for one in shown]
+    if result.check:
+        some = result.check.best_differences[:DIVERGENCES_SHOWN]
+        lines += [_best_difference(one, stream) for one in some]
     return [("" if place else "differs", line.strip()) for place, line in enumerate(lines)]
+
+
+def _best_difference(one: "BestDifference", stream: "Stream") -> str:
+    """Describe a differing best price in one line."""
+
+    def level(price: int, size: int) -> str:
+        return f"{size} lots at {stream.label(price)}" if size else "none"
+
+    here, recorded = level(one.price_here, one.size_here), level(one.price, one.size)
+    side = "ask" if one.side else "bid"
+    books = {each.number: f"{each.market} {each.outcome}".strip() for each in stream.instruments}
+    book = f" of {printable(books.get(one.instrument, ''))}" if len(books) > 1 else ""
+    return f"event {one.event}: Best {side}{book} here {here}, recorded {recorded}."
 
 
 def _cut(line: str) -> str:
@@ -172,12 +225,21 @@ def _traded(result: "Backtest") -> list[tuple[str, str]]:
         ("own orders", f"{len(result.orders):,}"),
         ("own fills", f"{len(result.own_fills):,}"),
         ("money", owned),
+        ("fees", printable(result.fees)),
     ]
 
 
 def signed_tokens(wei: int) -> str:
     """Format wei as tokens with all digits; negative amounts too."""
     return f"{'-' if wei < 0 else ''}{format_tokens(abs(wei))}"
+
+
+def list_fees() -> None:
+    """Write the named fee schedules, with terms, date and source."""
+    from clob.replay.sim.fee_schedules import FEE_SCHEDULES  # noqa: PLC0415 - NumPy may be missing
+
+    for one in FEE_SCHEDULES.values():
+        write(f"{one.name:<26} {one.terms} ({one.stated}, {one.source})")
 
 
 # ----- files ---------------------------------------------------------------------------------

@@ -13,14 +13,14 @@ from clob.records import BEST, EVENT, FILL, Flag, Kind
 from clob.replay.backtest import backtest
 from clob.replay.check.compare import Comparison
 from clob.replay.check.divergence import Divergences
-from clob.replay.errors import PortfolioError, ReplayFormatError, ReplayWarning
+from clob.replay.errors import PortfolioError, ReplayFormatError, ReplayWarning, SweepError
 from clob.replay.io.detect import detect, open_stream
 from clob.replay.io.npz import read_npz, write_npz
 from clob.replay.io.problems import Problems
 from clob.replay.io.recording import Recording
-from clob.replay.io.streams import Instrument, Stream, merge
+from clob.replay.io.streams import Instrument, Stream, merge, pair
 from clob.replay.results import Backtest
-from clob.replay.sim.fees import Charge, CurveFees, RateFees, Traded, no_fees
+from clob.replay.sim.fees import Charge, Commission, CurveFees, RateFees, Traded, no_fees
 from clob.replay.sim.market_view import Fill, MarketView, OutcomeView, OwnOrder
 from clob.replay.sim.orders import OrderState
 from clob.replay.sim.portfolio import Portfolio
@@ -33,17 +33,28 @@ if TYPE_CHECKING:
     from clob.replay.readers.mbo import read_mbo
     from clob.replay.readers.tables import read_table
     from clob.replay.samples.synthetic import sample_path, synthetic_day
-    from clob.replay.sim.latency import Latency, between
+    from clob.replay.sim.delays import between, lognormal, quantiles, read_delays, sampled
+    from clob.replay.sim.latency import Latency
+    from clob.replay.sweeps.mapped import map_stream
+    from clob.replay.sweeps.sweep import sweep
+    from clob.replay.sweeps.walk import walk_forward
 else:
     _LAZY = {
         "Latency": "sim.latency",
-        "between": "sim.latency",
+        "between": "sim.delays",
+        "lognormal": "sim.delays",
+        "map_stream": "sweeps.mapped",
+        "quantiles": "sim.delays",
+        "read_delays": "sim.delays",
+        "sampled": "sim.delays",
         "read_dbn": "readers.dbn",
         "read_lobster": "readers.lobster",
         "read_mbo": "readers.mbo",
         "read_table": "readers.tables",
         "sample_path": "samples.synthetic",
+        "sweep": "sweeps.sweep",
         "synthetic_day": "samples.synthetic",
+        "walk_forward": "sweeps.walk",
         "write_stream": "io.write",
     }
 
@@ -62,6 +73,7 @@ __all__ = [
     "FILL",
     "Backtest",
     "Charge",
+    "Commission",
     "Comparison",
     "CurveFees",
     "Divergences",
@@ -84,20 +96,29 @@ __all__ = [
     "ReplayWarning",
     "Strategy",
     "Stream",
+    "SweepError",
     "Traded",
     "backtest",
     "between",
     "detect",
+    "lognormal",
+    "map_stream",
     "merge",
     "no_fees",
     "open_stream",
+    "pair",
+    "quantiles",
     "read_dbn",
+    "read_delays",
     "read_lobster",
     "read_mbo",
     "read_npz",
     "read_table",
     "sample_path",
+    "sampled",
+    "sweep",
     "synthetic_day",
+    "walk_forward",
     "write_npz",
     "write_stream",
 ]

@@ -6,14 +6,15 @@ from typing import TYPE_CHECKING, Any
 from clob.book import Book
 from clob.order import SelfTrade
 from clob.replay.check.compare import Checker
-from clob.replay.errors import ReplayFormatError
+from clob.replay.errors import PortfolioError, ReplayFormatError
 from clob.replay.io.chunk import ReplayedChunk
 from clob.replay.io.streams import CHUNK, Stream
 from clob.replay.modes.rematch import StreamDriver
 from clob.replay.modes.sampling import Sampler
 from clob.replay.results import Backtest, Collector, own_tables, rejections_of, setting_of
 from clob.replay.sim.driver import NEVER, Driver, Stop
-from clob.replay.sim.fees import Fees, no_fees
+from clob.replay.sim.fee_schedules import FeeSchedule, fees_of
+from clob.replay.sim.fees import Commission, Fees, no_fees
 from clob.replay.sim.latency import Latency
 from clob.replay.sim.portfolio import Portfolio
 from clob.replay.sim.strategy import Strategy
@@ -36,7 +37,7 @@ def backtest(
     latency: Latency | None = None,
     self_trade: SelfTrade = SelfTrade.CANCEL_INCOMING,
     collateral: int | None = None,
-    fees: Fees = no_fees,
+    fees: Fees | str = no_fees,
     scale: int | None = None,
     outcome: Mapping[int, int] | None = None,
     check: Collection[str] = ("fills", "bests"),
@@ -45,6 +46,7 @@ def backtest(
     chunk: int = CHUNK,
     on_progress: Callable[[int], None] | None = None,
     book_class: type[Book] = Book,
+    driver_class: Callable[..., StreamDriver] | None = None,
 ) -> Backtest:
     """Run recorded order flow, with an optional strategy whose orders join the same queues.
 
@@ -59,11 +61,11 @@ def backtest(
         stream: the recorded flow.
         mode: ``"rematch"`` or ``"shadow"``.
         strategy: the strategy; None only replays.
-        every_ns: interval of the strategy's ``on_wake``; None for never.
+        every_ns: interval of the strategy's ``on_wake``; None if it does not override it.
         latency: latency of its orders and of the replies; None for none.
         self_trade: policy when two own orders meet.
         collateral: its initial collateral, in wei; None for unlimited credit.
-        fees: the fee schedule of its trades.
+        fees: fee schedule of its trades, or its name in :mod:`clob.replay.sim.fee_schedules`.
         scale: ticks in the price of a whole token; None for the scale of the stream, which is 100
             if its reader does not know better.
         outcome: final value of a YES token in ticks, by market number.
@@ -77,14 +79,17 @@ def backtest(
         on_progress: called after each chunk with the number of executed events;
             ``stream.progress`` has the bytes read and the total.
         book_class: class of the books.
+        driver_class: returns the driver of the mode, with the arguments of
+            :class:`~clob.replay.modes.rematch.StreamDriver`; None for the usual one.
 
     Returns:
         The tables, the check, the divergences and the digest.
 
     Raises:
-        ValueError: an argument is unknown or out of range, or an outcome is for a market that the
-            stream does not have.
-        clob.replay.errors.PortfolioError: an outcome is not a price from 0 to the scale.
+        ValueError: an argument is unknown or out of range, an outcome is for a market that the
+            stream does not have, or the strategy overrides ``on_wake`` and ``every_ns`` is None.
+        clob.replay.errors.PortfolioError: an outcome is not a price from 0 to the scale, or fees of
+            a venue are asked for where prices are steps of odds.
         ReplayFormatError: the prices of the stream are too far apart for a book, usually because
             one is broken; or the input is broken and the policy is to raise.
     """
@@ -92,16 +97,16 @@ def backtest(
         raise ValueError(f"mode must be one of {', '.join(MODES)}; got {mode!r}")
     _check_choices("check", check, CHECKS)
     _check_choices("keep", keep, frozenset(KEPT))
-    _check_grid(stream)
+    _check_prices(stream, fees)
+    _check_interval(strategy, every_ns)
     scale = stream.scale if scale is None else scale
     _check_outcomes(stream, outcome or {}, scale)
     compares_bests = "bests" in check and (strategy is None or mode == "shadow")
-    checker = Checker(
-        stream.lo, stream.hi, [one.number for one in stream.instruments], bests=compares_bests
-    )
+    numbers = [one.number for one in stream.instruments]
+    checker = Checker(stream.lo, stream.hi, numbers, bests=compares_bests, inferred=stream.inferred)
     collector = Collector(keep)
-    callbacks = _callbacks(collector, checker, on_progress)
-    driver = _driver_class(mode)(stream, chunk=chunk, book_class=book_class, **callbacks)
+    hooks = _callbacks(collector, checker, on_progress)
+    driver = _driver_class(mode, driver_class)(stream, chunk=chunk, book_class=book_class, **hooks)
     sampler = None if sample is None else Sampler(driver, sample)
     session = None
     if strategy is not None:
@@ -113,7 +118,7 @@ def backtest(
             stream.instruments,
             every_ns=every_ns,
             latency=latency,
-            portfolio=Portfolio(collateral, fees=fees, scale=scale),
+            portfolio=Portfolio(collateral, fees=fees_of(fees), scale=scale),
             self_trade=self_trade,
         )
     _run(driver, sampler or driver, session, outcome or {})
@@ -140,7 +145,23 @@ def backtest(
     )
 
 
-def _driver_class(mode: str) -> type[StreamDriver]:
+def _check_interval(strategy: Strategy | None, every_ns: int | None) -> None:
+    if every_ns is None and strategy is not None and wakes(strategy):
+        name = type(strategy).__name__
+        raise ValueError(f"{name} overrides on_wake, which needs every_ns; got None")
+
+
+def wakes(strategy: Strategy | type[Strategy]) -> bool:
+    """Return whether a strategy overrides ``on_wake``, so that it needs an interval."""
+    made = strategy if isinstance(strategy, type) else type(strategy)
+    return made.on_wake is not Strategy.on_wake
+
+
+def _driver_class(
+    mode: str, given: Callable[..., StreamDriver] | None
+) -> Callable[..., StreamDriver]:
+    if given is not None:
+        return given
     if mode == "rematch":
         return StreamDriver
     from clob.replay.modes.shadow import ShadowDriver  # noqa: PLC0415 - the other mode starts sooner
@@ -178,7 +199,12 @@ def _run(
             view.close()
 
 
-def _check_grid(stream: Stream) -> None:
+def _check_prices(stream: Stream, fees: Fees | str) -> None:
+    """Check that a book can hold the prices, and that fees of a venue are taken of money."""
+    if stream.labels and isinstance(fees, str | FeeSchedule | Commission):
+        raise PortfolioError(
+            f"{stream.name}: fees of a venue need prices in money, but its ticks are steps of odds"
+        )
     if stream.hi - stream.lo >= TICKS_MAX:
         raise ReplayFormatError(
             f"{stream.name}: prices from {stream.lo} to {stream.hi} ticks, but a book has at most "

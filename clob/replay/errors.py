@@ -9,9 +9,16 @@ from clob.errors import ClobError, PackageMissingError
 class ReplayFormatError(ClobError, code="REPLAY_FORMAT"):
     """A file is not a valid recording or is incomplete; the message says where."""
 
+    skippable: bool = False
+    """Whether ``on_problem="warn"`` reports the problem and continues."""
+
 
 class PortfolioError(ClobError, code="PORTFOLIO"):
     """A portfolio cannot do an operation; nothing was changed."""
+
+
+class SweepError(ClobError, code="SWEEP"):
+    """A sweep cannot start or go on; the message names the stream, strategy, setting or worker."""
 
 
 class ReplayWarning(UserWarning):

@@ -19,6 +19,7 @@ from clob.book import Book
 from clob.records import BEST, FILL
 from clob.replay.check.compare import Comparison
 from clob.replay.check.divergence import Divergences
+from clob.replay.conversion import TIMES, Units, columns_of, sides_of
 from clob.replay.errors import need
 from clob.replay.io.chunk import ReplayedChunk
 from clob.replay.io.recording import Records
@@ -26,6 +27,7 @@ from clob.replay.io.streams import Instrument, Stream
 from clob.replay.modes.row_buffer import RowBuffer
 from clob.replay.modes.rows import write_fills, write_orders
 from clob.replay.modes.sampling import Depths
+from clob.replay.sim.fee_schedules import describe_fees
 from clob.replay.sim.portfolio import Portfolio
 
 if TYPE_CHECKING:
@@ -33,6 +35,15 @@ if TYPE_CHECKING:
 
 
 DIGEST_BYTES = 32
+
+
+class _FinalHash(NamedTuple):
+    """A hash that is complete."""
+
+    value: bytes
+
+    def digest(self) -> bytes:
+        return self.value
 
 
 class Section:
@@ -48,6 +59,10 @@ class Section:
         """Add rows, a structured array."""
         self.rows += len(rows)
         self._hash.update(_canonical(rows))
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the state; a restored section takes no more rows."""
+        return {"name": self.name, "rows": self.rows, "_hash": _FinalHash(self._hash.digest())}
 
     def digest(self) -> bytes:
         """Return the hash of the name, the number of rows and the rows."""
@@ -216,13 +231,15 @@ class Setting(NamedTuple):
     """Origin of the recording."""
     problems: Mapping[str, int]
     """Problems with the input: number of each kind."""
+    labels: tuple[str, ...] = ()
+    """Texts of the prices of the grid, such as odds; empty where prices are ticks."""
 
 
 def setting_of(stream: Stream, start_ns: int, last_ns: int) -> Setting:
     """Describe a stream after its run."""
     problems = dict(sorted(stream.problems.counts.items()))
     grid = (stream.lo, stream.hi, stream.lot_wei, stream.instruments)
-    return Setting(*grid, start_ns, last_ns, stream.note, problems)
+    return Setting(*grid, start_ns, last_ns, stream.note, problems, stream.labels)
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False, kw_only=True)
@@ -267,6 +284,11 @@ class Backtest:
     """Number of rejected own orders, by code."""
     depths: Depths | None = None
     """Depth snapshots at equal times; None if not requested."""
+
+    @property
+    def fees(self) -> str:
+        """The fee schedule, with date and source if it has a name; empty without a strategy."""
+        return "" if self.portfolio is None else describe_fees(self.portfolio.fees)
 
     @property
     def digest(self) -> str:
@@ -319,43 +341,65 @@ class Backtest:
 
     # ----- conversion --------------------------------------------------------------------------
 
-    def to_arrow(self, table: str = "fills") -> Any:
-        """Convert a table to Arrow; amounts in wei are decimals of 38 digits.
+    def to_arrow(
+        self, table: str = "fills", *, units: Units = "stored", times: bool = False
+    ) -> Any:
+        """Convert a table to Arrow; stored amounts in wei are decimals of 38 digits.
 
         Args:
             table: one of :data:`TABLES`.
+            units: ``stored`` for lots, ticks and wei; ``tokens`` for sizes and money in tokens as
+                floats, names of sides and states, and a column ``side`` in ``own_fills``.
+            times: whether times become timestamps in UTC, as columns ``time``, ``sent``,
+                ``arrived`` and ``done``.
 
         Returns:
             A ``pyarrow.Table``.
 
         Raises:
-            ValueError: there is no such table.
+            ValueError: there is no such table, or no such units.
             PackageMissingError: pyarrow is not installed.
         """
-        from clob.replay.io.write import to_arrow  # noqa: PLC0415 - a replay alone starts sooner
+        from clob.replay.io.write import arrow_table  # noqa: PLC0415 - a replay alone starts sooner
 
-        return to_arrow(self._rows(table), "A table for Arrow")
+        return arrow_table(self._columns(table, units, times=times), "A table for Arrow")
 
-    def to_polars(self, table: str = "fills") -> Any:
+    def to_polars(
+        self, table: str = "fills", *, units: Units = "stored", times: bool = False
+    ) -> Any:
         """Convert a table to Polars, like :meth:`to_arrow`; needs both packages."""
-        return need("polars", "A table for Polars", "polars").from_arrow(self.to_arrow(table))
+        polars = need("polars", "A table for Polars", "polars")
+        return polars.from_arrow(self.to_arrow(table, units=units, times=times))
 
-    def to_pandas(self, table: str = "fills") -> Any:
-        """Convert a table to pandas; amounts in wei are Python integers.
+    def to_pandas(
+        self, table: str = "fills", *, units: Units = "stored", times: bool = False
+    ) -> Any:
+        """Convert a table to pandas; stored amounts in wei are Python integers.
 
         Args:
             table: one of :data:`TABLES`.
+            units: as for :meth:`to_arrow`.
+            times: likewise; the first time becomes the index.
 
         Returns:
             A ``pandas.DataFrame``.
 
         Raises:
-            ValueError: there is no such table.
+            ValueError: there is no such table, or no such units.
             PackageMissingError: pandas is not installed.
         """
         pandas = need("pandas", "A table for pandas", "pandas")
+        frame = pandas.DataFrame(self._columns(table, units, times=times))
+        stamps = [name for name in TIMES.values() if times and name in frame]
+        for name in stamps:
+            frame[name] = frame[name].dt.tz_localize("UTC")
+        return frame.set_index(stamps[0]) if stamps else frame
+
+    def _columns(self, table: str, units: Units, *, times: bool) -> dict[str, npt.NDArray[Any]]:
+        """Return the columns of a table."""
         rows = self._rows(table)
-        return pandas.DataFrame({name: rows[name] for name in rows.dtype.names or ()})
+        sides = sides_of(rows, self.orders) if table == "own_fills" else None
+        return columns_of(rows, sides, self.setting.lot_wei, units, times=times)
 
     def _rows(self, table: str) -> Records:
         if table not in TABLES:

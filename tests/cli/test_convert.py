@@ -57,7 +57,9 @@ def test_conversion_to_any_format_and_back_keeps_the_recording(file, day, tmp_pa
     other, back = tmp_path / name, tmp_path / "back.npz"
     assert main(["convert", str(file), str(other)]) == 0
     count = len(day.seed) + len(day.events) + len(day.fills)
-    assert capsys.readouterr().out == f"{other}: {count:,} events, lots of {day.lot_wei} wei\n"
+    out = capsys.readouterr().out
+    assert out.startswith(f"{other}: {count:,} events, lots of {day.lot_wei} wei\n")
+    assert ("CSV holds events only" in out) is name.startswith("flow.csv")
     assert main(["convert", str(other), str(back)]) == 0
     converted = read_npz(back)
     assert same(converted, day)
@@ -214,3 +216,20 @@ def peak_of(path, chunks):
         return tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
+
+
+@pytest.mark.parametrize("suffix", ["npz", "parquet"])
+def test_names_scale_and_labels_are_kept(day, tmp_path, suffix):
+    if suffix == "parquet":
+        pytest.importorskip("pyarrow", reason="pyarrow is not installed")
+    labels = [f"{price}.00" for price in range(day.lo, day.hi + 1)]
+    about = {"market": "rain", "outcome": "NO", "scale": 350, "inferred": True, "labels": labels}
+    path, other = tmp_path / "flow.npz", tmp_path / f"other.{suffix}"
+    write_npz(path, dataclasses.replace(day, **about))
+    assert main(["convert", str(path), str(other)]) == 0
+    stream = open_stream(other)
+    assert [one[1:] for one in stream.instruments] == [("rain", "NO")]
+    assert (stream.scale, stream.inferred, list(stream.labels)) == (350, True, labels)
+    assert stream.label(day.lo + 1) == labels[1]
+    collected = stream.collect()
+    assert {name: getattr(collected, name) for name in about} == about | {"labels": tuple(labels)}

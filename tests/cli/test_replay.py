@@ -4,6 +4,7 @@ import dataclasses
 import importlib.util
 import io
 import os
+import platform
 import subprocess
 import sys
 from pathlib import Path
@@ -13,7 +14,9 @@ import pytest
 
 import clob
 from clob.cli import main
+from clob.matcher.compiled import COMPILED
 from clob.replay import Stream, backtest, read_npz, sample_path, write_npz, write_stream
+from clob.signing import BACKEND
 
 QUIET = ("-W", "ignore::RuntimeWarning")
 ENVIRONMENT = os.environ | {"PYTHONPATH": str(Path(clob.__file__).parents[1])}
@@ -30,6 +33,15 @@ def file(tmp_path, day):
     path = tmp_path / "flow.npz"
     write_npz(path, day)
     return path
+
+
+def test_module_is_the_command(tmp_path):
+    ran = python("-m", "clob", "--version", capture_output=True, text=True, cwd=tmp_path)
+    assert (ran.returncode, ran.stderr) == (0, "")
+    assert ran.stdout.startswith(f"clob {clob.__version__} (")
+    missing = python("-m", "clob", "replay", "missing.csv", capture_output=True, text=True)
+    assert (missing.returncode, missing.stdout) == (2, "")
+    assert missing.stderr == "clob: FILE_UNREADABLE: missing.csv: No such file or directory\n"
 
 
 def test_replay_of_the_sample(capsys):
@@ -108,7 +120,8 @@ def test_missing_fill_fails_the_check(file, day, capsys):
 def test_recording_without_fills_passes(file, day, capsys):
     write_npz(file, dataclasses.replace(day, fills=None))
     assert main(["replay", str(file)]) == 0
-    assert "check      the recording has no fills to compare with\n" in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert "nothing to check: the recording has no fills and no best prices to compare" in out
 
 
 def test_rejected_commands_are_reported_and_pass(file, day, capsys):
@@ -182,7 +195,12 @@ def test_version_is_printed(capsys):
     with pytest.raises(SystemExit) as caught:
         main(["--version"])
     assert caught.value.code == 0
-    assert capsys.readouterr().out == f"clob {clob.__version__}\n"
+    engine = "compiled" if COMPILED else "plain Python"
+    machine = f"{platform.system()} {platform.machine()}"
+    assert capsys.readouterr().out == (
+        f"clob {clob.__version__} (engine {engine}; signatures {BACKEND}; "
+        f"{platform.python_implementation()} {platform.python_version()}; {machine})\n"
+    )
 
 
 def test_missing_numpy_is_reported_with_the_install_command():

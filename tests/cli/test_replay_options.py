@@ -22,6 +22,7 @@ from clob.replay import (
     write_npz,
     write_stream,
 )
+from clob.replay.sim.fee_schedules import FEE_SCHEDULES
 from clob.replay.strategies import MarketMaker
 from clob.units import format_tokens
 from tests.matcher_model.worlds import SMALL
@@ -115,6 +116,7 @@ def test_broken_input_stops_or_is_skipped_by_policy(table, capsys):
     out, err = capsys.readouterr()
     assert (out, err.count("\n")) == ("", 1)
     assert err.startswith(f"clob: REPLAY_FORMAT: {table}:101: ")
+    assert err.endswith("; --policy warn reports such problems and continues\n")
     assert main(["replay", "--policy", "warn", "--check", "none", str(table)]) == 0
     out, err = capsys.readouterr()
     assert err.startswith("clob: flow.csv:101: ")
@@ -145,6 +147,54 @@ def test_merging_streams_with_different_lots_is_rejected(file, day, tmp_path, ca
     write_npz(other, dataclasses.replace(day, lot_wei=7))
     assert main(["replay", "--merge", str(file), str(other)]) == 2
     assert "clob: streams to merge must have the same lot; got " in capsys.readouterr().err
+
+
+def test_two_files_are_yes_and_no_of_one_market(file, tmp_path, capsys):
+    other, both = tmp_path / "other.npz", tmp_path / "both.parquet"
+    write_npz(other, read_npz(file))
+    assert main(["replay", "--pair", "rain", str(file), str(other)]) == 0
+    out = lines_of(capsys.readouterr().out)
+    assert out["books"] == "rain YES, rain NO"
+    assert out["check"] == "1,884 of 1,884 recorded fills reproduced exactly"
+    pytest.importorskip("pyarrow", reason="pyarrow is not installed")
+    assert main(["convert", "--pair", "rain", str(file), str(other), str(both)]) == 0
+    capsys.readouterr()
+    assert main(["replay", str(both)]) == 0
+    assert lines_of(capsys.readouterr().out)["books"] == "rain YES, rain NO"
+    assert main(["replay", "--pair", "rain", str(file)]) == 2
+    assert capsys.readouterr().err == "clob: --pair needs two files, YES and NO; got 1\n"
+
+
+MINE = """when;what;"id";way;"px";amount
+1700000000.5;add;7.0;buy;0.48;2.5
+1700000001.25;add;8.0;sell;0.50;1
+
+1700000001.5;market;9.0;buy;0.50;1
+1700000001.5;fill;8.0;sell;0.50;1
+"""
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+@pytest.mark.parametrize("mark", ["", "\ufeff"])
+@pytest.mark.parametrize("separator", [",", ";", "\t"])
+def test_columns_of_any_table_are_named_on_the_command_line(tmp_path, end, mark, separator, capsys):
+    path = tmp_path / "mine.txt"
+    text = (mark + MINE.rstrip()).replace("\n", end).replace(";", separator)
+    path.write_text(text, newline="")
+    columns = "ts=when,kind=what,order_id=id,side=way,price=px,size=amount"
+    units = ["--time-unit", "s", "--tick", "0.01", "--lot", "0.5"]
+    assert main(["replay", "--columns", columns, *units, str(path)]) == 0
+    out = lines_of(capsys.readouterr().out)
+    assert out["events"] == "3: 2 limit, 1 ioc"
+    assert out["check"] == "1 of 1 recorded fills reproduced exactly"
+    path.write_text(text + f"{end}1700000002;sell", newline="")
+    assert main(["replay", "--columns", columns, *units, str(path)]) == 2
+    assert capsys.readouterr().err.count("\n") == 1
+    assert main(["replay", "--columns", columns.replace("=px", "=cost"), str(path)]) == 2
+    assert "column 'cost' for price is missing; got when, what, id" in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        main(["replay", "--columns", "ts", str(path)])
+    assert "expected FIELD=COLUMN, such as ts=time; got 'ts'" in capsys.readouterr().err
 
 
 # ----- checking ------------------------------------------------------------------------------
@@ -230,7 +280,11 @@ def test_strategy_is_imported_from_the_working_directory(file, tmp_path, monkeyp
     )
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [path for path in sys.path if path not in ("", str(tmp_path))])
-    assert main(["replay", str(file), "--strategy", "my_own_maker:Mine"]) == 0
+    own = ["--strategy", "my_own_maker:Mine"]
+    assert main(["replay", str(file), *own]) == 2
+    text = "clob: --strategy: Mine overrides on_wake, which needs --every, such as --every 100ms\n"
+    assert capsys.readouterr() == ("", text)
+    assert main(["replay", str(file), *own, "--every", "10m"]) == 0
     assert "own orders " in capsys.readouterr().out
 
 
@@ -288,24 +342,76 @@ def test_outcomes_use_the_scale_of_the_file_or_of_the_option(table, tmp_path, ca
     lines = table.read_text().splitlines()
     finer = tmp_path / "finer.csv"
     finer.write_text("\n".join(lines) + "\n")
-    assert main(["replay", str(finer), "--scale", "1000", "--outcome", "flow=1000"]) == 2
+    own = ["--strategy", STRATEGY, "--every", "10m"]
+    assert main(["replay", str(finer), *own, "--scale", "1000", "--outcome", "flow=1000"]) == 2
     assert "unknown market 'flow'; the recording has finer" in capsys.readouterr().err
-    assert main(["replay", str(finer), "--scale", "1000", "--outcome", "0=1000"]) == 0
+    assert main(["replay", str(finer), *own, "--scale", "1000", "--outcome", "0=1000"]) == 0
     capsys.readouterr()
-    assert main(["replay", str(finer), "--outcome", "0=1000"]) == 2
+    assert main(["replay", str(finer), *own, "--outcome", "0=1000"]) == 2
     assert "an outcome must be from 0 to 100 (ticks); got 1000" in capsys.readouterr().err
 
 
 def test_check_of_best_prices_without_recorded_ones_passes(file, capsys):
     assert main(["replay", str(file), "--check", "bbo"]) == 0
     out = lines_of(capsys.readouterr().out)
-    assert out["check"] == "the recording has no best prices to compare with"
+    assert out["check"] == "nothing to check: the recording has no best prices to compare with"
+
+
+def test_options_without_effect_are_rejected(file, capsys):
+    for words in (
+        ["--every", "1s"],
+        ["--latency", "1ms"],
+        ["--fees", "kalshi-2026"],
+        ["--scale", "9"],
+    ):
+        assert main(["replay", str(file), *words]) == 2
+        assert f"clob: {words[0]} needs --strategy: " in capsys.readouterr().err
+
+
+def test_named_fees_are_charged_and_shown(file, day, capsys):
+    own = ["--strategy", STRATEGY, "--every", "5m", "--fees", "polymarket-2026"]
+    assert main(["replay", str(file), *own]) == 0
+    out = lines_of(capsys.readouterr().out)
+    result = backtest(
+        Stream.of(day), strategy=MarketMaker(), every_ns=300 * 10**9, fees="polymarket-2026"
+    )
+    assert out["digest"] == result.digest
+    source = "https://docs.polymarket.com/trading/fees"
+    assert out["fees"] == result.fees == f"polymarket-2026 (2026-07-27, {source})"
+
+
+def test_fee_schedules_are_listed(capsys):
+    with pytest.raises(SystemExit) as ended:
+        main(["replay", "--fees", "help"])
+    assert not ended.value.code
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in lines] == list(FEE_SCHEDULES)
+    assert lines[-1].startswith("betfair-10 ")
+
+
+def test_unknown_fee_schedule_is_rejected(file, capsys):
+    own = ["--strategy", STRATEGY, "--every", "5m"]
+    assert main(["replay", str(file), *own, "--fees", "kalshi"]) == 2
+    error = capsys.readouterr().err
+    assert error.startswith("clob: --fees: fees must be one of polymarket-2026, ")
+    assert error.endswith("; got 'kalshi'\n")
+    assert main(["replay", str(file), *own, "--fees", "kalshi-2026", "--fee-bps", "9"]) == 2
+    assert "--fees and --fee-bps exclude each other; got both" in capsys.readouterr().err
+
+
+def test_differing_best_price_is_shown(wrong, capsys):
+    assert main(["replay", str(wrong), "--check", "bbo"]) == 1
+    assert "Best bid here " in capsys.readouterr().out
 
 
 def test_unknown_market_and_invalid_outcome_are_rejected(file, capsys):
-    assert main(["replay", str(file), "--outcome", "rain=100"]) == 2
+    assert main(["replay", str(file), "--outcome", "0=100"]) == 2
+    text = "clob: --outcome needs --strategy: without one there are no own orders\n"
+    assert capsys.readouterr() == ("", text)
+    own = ["--strategy", STRATEGY, "--every", "10m"]
+    assert main(["replay", str(file), *own, "--outcome", "rain=100"]) == 2
     assert "clob: --outcome: unknown market 'rain'; the recording has 0" in capsys.readouterr().err
-    assert main(["replay", str(file), "--outcome", "0=101"]) == 2
+    assert main(["replay", str(file), *own, "--outcome", "0=101"]) == 2
     text = f"clob: PORTFOLIO: {file}: an outcome must be from 0 to 100 (ticks); got 101\n"
     assert capsys.readouterr() == ("", text)
 

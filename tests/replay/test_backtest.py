@@ -1,7 +1,9 @@
 """Backtests: recorded fills are reproduced, and results do not depend on the chunk size."""
 
+import dataclasses
 import gc
 import os
+import pickle
 import subprocess
 import sys
 import weakref
@@ -17,8 +19,12 @@ from clob.replay.errors import PortfolioError, ReplayFormatError
 from clob.replay.io.npz import read_npz
 from clob.replay.io.recording import join
 from clob.replay.io.streams import OWN_ID, Instrument, Stream, merge
+from clob.replay.results import TABLES
 from clob.replay.samples.synthetic import synthetic_day
+from clob.replay.sim.delays import between, lognormal
+from clob.replay.sim.fees import Commission
 from clob.replay.sim.latency import Latency
+from clob.replay.sim.orders import OrderState
 from clob.replay.sim.strategy import Strategy
 from clob.replay.strategies.market_maker import MarketMaker
 from tests.books import ask, batch, bid, load, row
@@ -401,3 +407,82 @@ def test_pandas_tables(day):
     pytest.importorskip("pandas")
     result = backtest(Stream.of(day))
     assert len(result.to_pandas("bests")) == len(result.bests)
+
+
+def test_readable_tables_have_tokens_names_and_times(day):
+    pandas = pytest.importorskip("pandas")
+    result = backtest(Stream.of(day), strategy=MarketMaker(size=50), **MAKER)
+    lot_tokens = result.setting.lot_wei / 10**18
+    orders = result.to_pandas("orders", units="tokens", times=True)
+    assert set(orders["side"]) == {"BUY", "SELL"}
+    assert set(orders["state"]) <= {state.name for state in OrderState}
+    assert orders["size"].tolist() == pytest.approx(result.orders["size"] * lot_tokens)
+    never = result.orders["ahead"] == -1
+    assert (orders["ahead"].isna() == never).all()
+    assert orders.index.name == "sent"
+    assert (orders["done"].isna() == (result.orders["done_ns"] == -1)).all()
+    fills = result.to_pandas("own_fills", units="tokens", times=True)
+    sides = dict(zip(result.orders["order_id"], orders["side"], strict=True))
+    assert fills["side"].tolist() == [sides[each] for each in result.own_fills["order_id"]]
+    assert fills["fee"].tolist() == [each / 10**18 for each in result.own_fills["fee"]]
+    equity = result.to_pandas("equity", units="tokens", times=True)
+    assert equity.index.name == "time"
+    assert equity.index[0] == pandas.Timestamp(int(result.equity["ts_ns"][0]), tz="UTC")
+    assert equity["wealth"].iloc[-1] == result.equity["wealth"][-1] / 10**18
+
+
+def test_readable_tables_are_the_same_in_arrow(day):
+    pytest.importorskip("pyarrow")
+    result = backtest(Stream.of(day), strategy=MarketMaker(size=50), **MAKER)
+    for name in TABLES:
+        frame = result.to_pandas(name, units="tokens", times=True).reset_index()
+        table = result.to_arrow(name, units="tokens", times=True)
+        assert set(table.column_names) == set(frame.columns)
+        for column in table.column_names:
+            found = table[column].to_pandas()
+            assert (found.eq(frame[column]) | (found.isna() & frame[column].isna())).all(), column
+
+
+def test_unknown_units_of_a_table_are_rejected(day):
+    pytest.importorskip("pandas")
+    with pytest.raises(ValueError, match="units must be stored or tokens; got 'wei'"):
+        backtest(Stream.of(day)).to_pandas(units="wei")
+
+
+def test_result_can_be_pickled():
+    for keep in ((), ("fills", "bests")):
+        result = backtest(Stream.of(synthetic_day(1, 400)), keep=keep)
+        copy = pickle.loads(pickle.dumps(result))
+        assert (copy.digest, str(copy)) == (result.digest, str(result))
+        assert copy.books[0].state_hash() == result.books[0].state_hash()
+    mine = backtest(Stream.of(synthetic_day(1, 400)), strategy=MarketMaker(), **MAKER)
+    assert pickle.loads(pickle.dumps(mine)).digest == mine.digest
+
+
+def test_strategy_that_would_never_wake_is_rejected():
+    with pytest.raises(ValueError, match="MarketMaker overrides on_wake, which needs every_ns"):
+        backtest(Stream.of(synthetic_day(1, 10)), strategy=MarketMaker())
+
+
+@pytest.mark.parametrize("fees", ["betfair-5", Commission(500)])
+def test_fees_of_a_venue_are_rejected_where_prices_are_odds(fees):
+    labelled = Stream.of(dataclasses.replace(synthetic_day(3, 60), labels=("1.01",) * 99))
+    with pytest.raises(PortfolioError, match="fees of a venue need prices in money"):
+        backtest(labelled, strategy=MarketMaker(), every_ns=10**9, fees=fees)
+
+
+def test_result_names_the_fee_schedule_and_proves_drawn_latency():
+    options = {"strategy": MarketMaker(size=50), "every_ns": 60 * 10**9, "fees": "kalshi-2026"}
+    runs = [
+        backtest(
+            Stream.of(synthetic_day(3, 2_000)),
+            latency=Latency(lognormal(10**9, 10**10), between(0, 10**9), seed, cancel_ns=5),
+            **options,
+        )
+        for seed in ("one", "one", "two")
+    ]
+    assert runs[0].fees.startswith("kalshi-2026 (2026-02-05, https://")
+    assert runs[0].digest == runs[1].digest != runs[2].digest
+    assert pickle.loads(pickle.dumps(runs[0])).fees == runs[0].fees
+    # Stored, so that another version of Python or of a library shows.
+    assert runs[0].digest[:16] == "a118ab5c8a32d98d"

@@ -122,7 +122,7 @@ def test_html_is_one_wellformed_table():
 def test_html_escapes_names():
     page = ladder_html(depth(market="<script>", token="&\"'"))
     assert "<script>" not in page
-    assert "market &lt;script&gt; · token &amp;&quot;&#x27;" in page
+    assert "<bdi>market &lt;script&gt;</bdi> · <bdi>token &amp;&quot;&#x27;</bdi>" in page
 
 
 def test_html_has_no_colour_of_its_own_for_text():

@@ -3,6 +3,7 @@
 import dataclasses
 from collections import Counter
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +21,23 @@ BBO = int(Kind.BBO)
 UNKNOWN_ORDER = 13
 SIZE_NOT_REDUCED = 14
 GONE = {Kind.CANCEL: "cancel_gone", Kind.REDUCE: "reduce_gone", Kind.REPLACE: "replace_gone"}
+
+
+class BestDifference(NamedTuple):
+    """A recorded best price that differs from the book's; prices in ticks, sizes in lots."""
+
+    event: int
+    """Index of the record in the stream."""
+    ts_ns: int
+    instrument: int
+    side: int
+    """0 bid, 1 ask."""
+    price: int
+    """Recorded price; size 0 is an empty side."""
+    size: int
+    price_here: int
+    """Price of the book."""
+    size_here: int
 
 
 @dataclasses.dataclass(frozen=True)
@@ -45,6 +63,11 @@ class Comparison:
     """Those of them that equal the book's."""
     first_best_difference: int | None
     """Index in the stream of the first recorded best price that differs, or None."""
+    inferred: bool = False
+    """Whether a reader inferred the fills from levels and traded volumes; then equality confirms
+    the reader's conclusions, not the matching of the venue."""
+    best_differences: tuple[BestDifference, ...] = ()
+    """The first few recorded best prices that differ."""
 
     @property
     def ok(self) -> bool:
@@ -53,7 +76,8 @@ class Comparison:
 
     def __str__(self) -> str:
         """Summarise the counts in one line."""
-        text = f"{self.exact:,} of {self.takers:,} recorded takers exact"
+        source = "inferred" if self.inferred else "recorded"
+        text = f"{self.exact:,} of {self.takers:,} {source} takers exact"
         text += f", {self.matched:,} of {self.recorded:,} fills"
         if self.bests:
             text += f", {self.bests_equal:,} of {self.bests:,} best prices"
@@ -66,11 +90,14 @@ class Checker:
     ``instruments`` are the books; ``bests`` is whether recorded best prices are compared.
     """
 
-    def __init__(self, lo: int, hi: int, instruments: list[int], *, bests: bool) -> None:
+    def __init__(
+        self, lo: int, hi: int, instruments: list[int], *, bests: bool, inferred: bool = False
+    ) -> None:
         empty = np.zeros(1, BEST)
         empty["bid"], empty["ask"] = lo - 1, hi + 1
         self._tops = dict.fromkeys(instruments, empty)
-        self._compares_bests = bests
+        self._compares_bests, self._inferred = bests, inferred
+        self._best_differences: list[BestDifference] = []
         self._counts: Counter[str] = Counter()
         self._kept: dict[str, list[Divergence]] = {}
         self._open: list[tuple[Difference, list[int]]] = []
@@ -97,10 +124,10 @@ class Checker:
             # Later events decide whether they are cancelled at the same time.
             self._open.append((difference, unrecorded))
         else:
-            self._keep_difference(kind, difference)
+            self._keep_difference("ghost" if difference.ghosts else kind, difference)
 
     def _keep_difference(self, kind: str, difference: Difference) -> None:
-        event, command, status, produced, recorded, _ = difference
+        event, command, status, produced, recorded, *_ = difference
         self._keep(kind, event, command, produced, recorded, status)
 
     def _keep(
@@ -133,7 +160,8 @@ class Checker:
             if cancelled:
                 self._keep_difference("self_match", difference)
             elif over:
-                self._keep_difference(kind_of(difference), difference)
+                kind = "ghost" if difference.ghosts else kind_of(difference)
+                self._keep_difference(kind, difference)
             else:
                 unresolved.append((difference, unrecorded))
         self._open = unresolved
@@ -208,12 +236,23 @@ class Checker:
             mine = places[events["instrument"][places] == number]
             # The first row precedes the chunk, regardless of its event.
             last = np.searchsorted(rows["event"][1:], mine + chunk.base, side="right")
-            wrong += (mine[~_equal(events[mine], rows[last])] + chunk.base).tolist()
+            differs = np.flatnonzero(~_equal(events[mine], rows[last]))
+            wrong += (mine[differs] + chunk.base).tolist()
+            for place in differs[:KEPT].tolist():
+                record, here = EventRow(*events[mine[place]].item()), rows[last[place]]
+                self._keep_best(chunk.base + int(mine[place]), record, here)
             self._tops[number] = rows[-1:]
         self._bests += len(places)
         self._bests_equal += len(places) - len(wrong)
         if wrong and self._first_best is None:
             self._first_best = min(wrong)
+
+    def _keep_best(self, event: int, record: EventRow, here: npt.NDArray[np.void]) -> None:
+        """Keep a differing best price if it is among the first."""
+        price, size = ("ask", "ask_size") if record.side else ("bid", "bid_size")
+        place = (event, record.ts_ns, record.instrument, record.side)
+        row = BestDifference(*place, record.price, record.size, int(here[price]), int(here[size]))
+        self._best_differences = sorted([*self._best_differences, row])[:KEPT]
 
     def comparison(self) -> Comparison:
         """Return the counts, after the last chunk."""
@@ -227,6 +266,8 @@ class Checker:
             bests=self._bests,
             bests_equal=self._bests_equal,
             first_best_difference=self._first_best,
+            inferred=self._inferred,
+            best_differences=tuple(self._best_differences),
         )
 
     def divergences(self) -> Divergences:

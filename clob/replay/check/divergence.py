@@ -2,6 +2,7 @@
 
 import dataclasses
 from collections import Counter
+from collections.abc import Callable
 from typing import NamedTuple
 
 from clob.replay.io.chunk import Difference
@@ -15,6 +16,8 @@ EXPLANATIONS = {
     "rejected": "The recorded command was rejected for another reason.",
     "own_orders": "Own orders traded in this book before or with this command.",
     "traded": "The order traded here, but rested in history.",
+    "ghost": "History rests this order through older ones: the recording has lost their removal. "
+    "They were taken out of the book.",
     "not_traded": "The order traded in history, but found no match here.",
     "sequence": "The same fills, in another sequence.",
     "hidden": "History filled more of an order than its displayed size.",
@@ -51,12 +54,27 @@ class Divergence(NamedTuple):
 
     def __str__(self) -> str:
         """Describe it in one line."""
+        return self.describe()
+
+    def describe(self, label: Callable[[int], str] = str, source: str = "recorded") -> str:
+        """Describe it in one line.
+
+        Args:
+            label: formats a price in ticks, for example as odds.
+            source: the origin of the fills to compare with, ``"recorded"`` or ``"inferred"``.
+        """
         text = f"event {self.event}, order {self.order_id}: {EXPLANATIONS[self.kind]}"
         if self.code:
             text += f" ({self.code})"
         if self.produced or self.recorded:
-            text += f" Here {list(self.produced)}, recorded {list(self.recorded)}."
+            here, there = _listed(self.produced, label), _listed(self.recorded, label)
+            text += f" Here {here}, {source} {there}."
         return text
+
+
+def _listed(fills: tuple[Filled, ...], label: Callable[[int], str]) -> str:
+    """List fills as order, size and price."""
+    return f"[{', '.join(f'({one}, {size}, {label(price)})' for one, size, price in fills)}]"
 
 
 @dataclasses.dataclass(frozen=True)

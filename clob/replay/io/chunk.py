@@ -54,6 +54,8 @@ class Difference(NamedTuple):
     """The recorded fills."""
     filled: frozenset[int]
     """Resting orders that the command filled completely."""
+    ghosts: tuple[int, ...] = ()
+    """Orders that were removed because history rests the command through them."""
 
 
 # Plain integers: comparing an array of bytes with an enum member converts it to int64.

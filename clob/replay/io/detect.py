@@ -1,5 +1,6 @@
 """Detects the format of an order flow file from its first bytes and opens it with its reader."""
 
+import codecs
 import importlib
 import re
 import zipfile
@@ -9,7 +10,13 @@ from typing import Any
 
 from clob.errors import PackageMissingError
 from clob.replay.errors import ReplayFormatError
-from clob.replay.io.files import FilePath, byte_blocks, parquet_schema, plain_name
+from clob.replay.io.files import (
+    FilePath,
+    byte_blocks,
+    first_bytes,
+    parquet_schema,
+    plain_name,
+)
 from clob.replay.io.npz import read_npz
 from clob.replay.io.problems import Problems
 from clob.replay.io.streams import Stream
@@ -17,8 +24,13 @@ from clob.replay.io.streams import Stream
 HEAD_BYTES = 4_096
 """How many bytes of a file are read to detect its format."""
 
-LOBSTER_LINE = re.compile(rb"\d+(\.\d+)?,[1-7],\d+,\d+,-?\d+,-?1\r?\n")
-"""A line of a LOBSTER message file."""
+LOBSTER_LINE = re.compile(
+    rb"(?:[A-Za-z\"'][^\n]*\n)?\d+(\.\d+)?([,;])[1-7]\2\d+\2\d+\2-?\d+\2-?1(\r?\n|$)"
+)
+"""A line of a LOBSTER message file, possibly after a line of column names."""
+
+LOBSTER_BOOK = re.compile(rb"(-?\d+[,;]\d+[,;]-?\d+[,;]\d+)([,;]-?\d+[,;]\d+)*\r?\n")
+"""A line of a LOBSTER book file."""
 
 HEADERS = {
     "kalshi": {"timestamp", "market_ticker", "best_yes_bid", "best_no_bid"},
@@ -26,10 +38,11 @@ HEADERS = {
 }
 """Columns that identify the formats with a header line."""
 
-JSON_START = re.compile(rb"(?:\xef\xbb\xbf)?(?:\s|PING|PONG)*[\[{]")
+JSON_START = re.compile(rb"(?:\s|PING|PONG)*[\[{]")
 """The start of JSON lines, possibly after heartbeats of a connection."""
 
 JSON_SIGNS = {
+    "feed": re.compile(rb'^\s*\{"type"\s*:\s*"recording"'),
     "betfair": re.compile(rb'"op"\s*:\s*"(mcm|connection|status)"'),
     "kalshi-ws": re.compile(
         rb'"type"\s*:\s*"(orderbook_snapshot|orderbook_delta|subscribed|ok|trade)"'
@@ -37,6 +50,25 @@ JSON_SIGNS = {
     "polymarket": re.compile(rb'"(asset_id|assets_ids|price_changes|clob_token_ids)"\s*:'),
 }
 """Keys and values that identify the JSON lines of each venue."""
+
+
+TAR = "a tar archive; unpack it, and replay its files"
+"""A tar archive has its signature at byte 257."""
+
+FOREIGN = {
+    b"SQLite format 3": "an SQLite database; export a table as CSV or Parquet",
+    b"ARROW1": "an Arrow (Feather) file; save it as Parquet",
+    b"\x93NUMPY": "a single NumPy array; a recording is an .npz file",
+    b"\x80\x04\x95": "a Python pickle; save it as CSV or Parquet",
+    b"\x80\x05\x95": "a Python pickle; save it as CSV or Parquet",
+    b"\x89HDF": "an HDF5 file; save it as CSV or Parquet",
+    b"\xfd7zXZ": "an xz archive; unpack it",
+    b"7z\xbc\xaf": "a 7z archive; unpack it",
+    b"Rar!": "a RAR archive; unpack it",
+    b"P*M\x18": "a DBZ file, the format before DBN; convert it with the dbn command",
+    b"<": "a page of HTML or XML; the download has failed",
+}
+"""Formats without a reader, by their first bytes."""
 
 
 def _read_recording(path: FilePath, **options: Any) -> Stream:
@@ -67,6 +99,7 @@ READERS: dict[str, Callable[..., Stream]] = {
     "polymarket": _later("polymarket", "read_polymarket"),
     "betfair": _later("betfair", "read_betfair"),
     "journal": _later("journal", "read_journal"),
+    "feed": _later("feed", "read_feed"),
     "export": _later("exports", "read_export"),
 }
 """The reader of each format, by name."""
@@ -86,9 +119,13 @@ def detect(path: FilePath) -> str:
         PackageMissingError: its compression needs a package that is not installed.
         ReplayFormatError: the format is unknown, or the file is a damaged archive.
     """
-    head = next(byte_blocks(path, Problems(), None, HEAD_BYTES), b"")
-    if head.startswith(b"PK"):
-        return _of_archive(path)
+    if first_bytes(path).startswith(b"PK"):
+        archive = _of_archive(path)
+        if archive:
+            return archive
+    head = next(byte_blocks(path, Problems(), None, HEAD_BYTES), b"").replace(b"\r\n", b"\n")
+    head = head.replace(b"\r", b"\n").removeprefix(codecs.BOM_UTF8)
+    _reject_foreign(path, head)
     if head.startswith(b"DBN"):
         return "dbn"
     if head.startswith(b"PAR1"):
@@ -102,14 +139,33 @@ def detect(path: FilePath) -> str:
         if name is not None:
             return name
     first = head.partition(b"\n")[0].decode("utf-8", "replace").lower()
-    names = {cell.strip().strip("\ufeff") for cell in first.split(",")}
+    names = {cell.strip(' \ufeff\r"') for cell in re.split("[,;\t]", first)}
     for format, needed in HEADERS.items():
         if needed <= names:
             return format
+    if LOBSTER_BOOK.match(head):
+        raise ReplayFormatError(
+            f"{plain_name(path)}: got a LOBSTER book file; expected its message file, whose name "
+            "has 'message' instead of 'orderbook'. The book file is found by that name"
+        )
+    if not head.strip():
+        raise ReplayFormatError(f"{plain_name(path)}: the file is empty; expected order flow")
     raise ReplayFormatError(
         f"{plain_name(path)}: unknown format; expected one of {', '.join(READERS)}, "
         f"got a file that starts with {head[:40]!r}"
     )
+
+
+def _reject_foreign(path: FilePath, head: bytes) -> None:
+    """Raise for a file of a known format that no reader accepts."""
+    compressed = head.startswith(b"PAR1") and first_bytes(path, 4) != b"PAR1"
+    if compressed or head.startswith(b"PK"):
+        found = "a compressed Parquet or .npz file; decompress it"
+    else:
+        found = next((name for start, name in FOREIGN.items() if head.startswith(start)), "")
+        found = TAR if head[257:262] == b"ustar" else found
+    if found:
+        raise ReplayFormatError(f"{plain_name(path)}: expected order flow, got {found}")
 
 
 def _of_json(head: bytes) -> str | None:
@@ -132,13 +188,19 @@ def _of_parquet(path: FilePath) -> str:
 
 
 def _of_archive(path: FilePath) -> str:
-    """Distinguish a recording from records of an exchange, by the arrays of the archive."""
+    """Return the format of an archive of arrays; empty for an archive of anything else."""
     try:
         with zipfile.ZipFile(path) as archive:
             members = set(archive.namelist())
     except (OSError, ValueError, zipfile.BadZipFile) as error:
         text = f"{plain_name(path)}: not a complete zip archive: {error}"
         raise ReplayFormatError(text) from error
+    if "[Content_Types].xml" in members:
+        raise ReplayFormatError(
+            f"{plain_name(path)}: expected order flow, got an Excel file; save it as CSV"
+        )
+    if not any(name.endswith(".npy") for name in members):
+        return ""
     return "mbo" if "events.npy" in members and "meta.npy" not in members else "npz"
 
 

@@ -1,14 +1,18 @@
 """Opens plain and compressed files, reads them in bounded blocks and counts the bytes read."""
 
 import bz2
+import codecs
 import errno
 import gzip
 import io
 import os
+import re
 import stat
+import zipfile
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
 from typing import IO, Any, TypeAlias
 
@@ -31,10 +35,24 @@ NEWLINE = b"\n"[0]
 ONCE = "a pipe or a device can be read only once, readers need to read twice; save it as a file"
 """Error text for a path that is not a regular file."""
 
-SUFFIXES = (".gz", ".bz2", ".zst")
+SUFFIXES = (".gz", ".bz2", ".zst", ".zip")
 """The suffixes of supported compressions."""
 
-DAMAGED = (EOFError, ValueError, zlib.error)
+SIGNATURES = {
+    ".gz": re.compile(rb"\x1f\x8b\x08"),
+    ".bz2": re.compile(rb"BZh[1-9](1AY&SY|\x17rE8P\x90)"),
+    ".zst": re.compile(rb"\x28\xb5\x2f\xfd"),
+    ".zip": re.compile(rb"PK(\x03\x04|\x05\x06)"),
+}
+"""The first bytes of each compression."""
+
+SIGNATURE_BYTES = 10
+"""The length of the longest signature."""
+
+UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+"""The byte order marks of text with two bytes per character, as Windows programs write it."""
+
+DAMAGED = (EOFError, ValueError, zlib.error, zipfile.BadZipFile, NotImplementedError)
 """Raised by the decompressors for a file that is cut off or modified."""
 
 
@@ -63,6 +81,12 @@ class _Counted(io.RawIOBase):
     def readable(self) -> bool:
         return True
 
+    def seekable(self) -> bool:
+        return True
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        return self._file.seek(offset, whence)
+
     def readinto(self, buffer: object) -> int:
         count: int = self._file.readinto(buffer) or 0  # type: ignore[arg-type]
         self._progress.done_bytes += count
@@ -83,9 +107,22 @@ def plain_name(path: FilePath) -> str:
     return Path(name).stem if Path(name).suffix.lower() in SUFFIXES else name
 
 
+def first_bytes(path: FilePath, count: int = SIGNATURE_BYTES) -> bytes:
+    """Read the first bytes of a file as they are on disk; errors as for :func:`open_bytes`."""
+    _check_regular(path)
+    with open(path, "rb") as file:
+        return file.read(count)
+
+
+def _check_regular(path: FilePath) -> None:
+    mode = os.stat(path).st_mode
+    if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+        raise OSError(errno.ESPIPE, ONCE, os.fspath(path))
+
+
 def is_parquet(path: FilePath) -> bool:
-    """Return whether a file is Parquet, by its suffix."""
-    return os.fspath(path).lower().endswith(".parquet")
+    """Return whether a file is Parquet, by its suffix or its first bytes."""
+    return os.fspath(path).lower().endswith(".parquet") or first_bytes(path, 4) == b"PAR1"
 
 
 def need_pyarrow(module: str = "pyarrow.parquet") -> Any:
@@ -130,7 +167,10 @@ def parquet_batches(path: FilePath) -> Iterator[Any]:
 
 
 def open_bytes(path: FilePath, progress: Progress | None = None) -> IO[bytes]:
-    """Open a file for reading, decompressed by its suffix: ``.gz``, ``.bz2``, ``.zst`` or none.
+    """Open a file for reading, decompressed.
+
+    The first bytes decide the compression, not the suffix, since programs that download files
+    rename them: gzip, bzip2, Zstandard, a zip archive of one file, or none.
 
     Args:
         path: the file.
@@ -142,31 +182,67 @@ def open_bytes(path: FilePath, progress: Progress | None = None) -> IO[bytes]:
     Raises:
         OSError: the file cannot be opened, or it is a pipe or a device, which could not be read a
             second time.
-        PackageMissingError: the suffix is ``.zst`` and zstandard is not installed.
+        PackageMissingError: the compression is Zstandard and zstandard is not installed.
+        ReplayFormatError: the file is a zip archive that is damaged or has not exactly one file.
     """
-    mode = os.stat(path).st_mode
-    if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
-        raise OSError(errno.ESPIPE, ONCE, os.fspath(path))
+    _check_regular(path)
     file = open(path, "rb", buffering=0)  # noqa: SIM115 - closed by its reader
     raw = io.BufferedReader(_Counted(file, progress or Progress()), 1 << 18)
-    suffix = Path(path).suffix.lower()
-    if suffix == ".gz":
+    compression = _compression(path, raw.peek(SIGNATURE_BYTES))
+    if compression == ".gz":
         return gzip.GzipFile(fileobj=raw)  # type: ignore[return-value]
-    if suffix == ".bz2":
+    if compression == ".bz2":
         return bz2.BZ2File(raw)
-    if suffix == ".zst":
+    if compression == ".zst":
         zstandard = need("zstandard", "Reading .zst files", "clob[replay]")
         stream: IO[bytes] = zstandard.ZstdDecompressor().stream_reader(
             raw, read_across_frames=True, closefd=True
         )
         return stream
-    return raw
+    return _member(path, raw) if compression == ".zip" else raw
+
+
+def _compression(path: FilePath, head: bytes) -> str:
+    """Return the suffix of a compression, or an empty text.
+
+    Content that fits no compression is read as it is, unless the suffix states one and the content
+    is not text: that is a damaged file, which the decompressor reports.
+    """
+    for suffix, signature in SIGNATURES.items():
+        if signature.match(head):
+            return suffix
+    suffix = Path(path).suffix.lower()
+    is_text = head[:1].isascii() and (head[:1].isspace() or head[:1] >= b" ")
+    stated = suffix in SUFFIXES[:3] and not is_text and not head.startswith((*UTF_16, b"\xef"))
+    return suffix if stated else ""
+
+
+def _member(path: FilePath, raw: IO[bytes]) -> IO[bytes]:
+    """Open the only file of a zip archive."""
+    name = plain_name(path)
+    try:
+        archive = zipfile.ZipFile(raw)
+        members = [one for one in archive.infolist() if not one.is_dir()]
+        if len(members) != 1:
+            names = ", ".join(sorted(one.filename for one in members)[:3]) or "no file"
+            more = ", ..." if len(members) > 3 else ""
+            raise ReplayFormatError(
+                f"{name}: a zip archive must have one file; got {len(members)}: {names}{more}; "
+                "unpack it, and replay one of them"
+            )
+        return archive.open(members[0])
+    except RuntimeError as error:
+        raise ReplayFormatError(f"{name}: the zip archive is encrypted; unpack it") from error
+    except (*DAMAGED, OSError) as error:
+        if isinstance(error, ReplayFormatError) or not _is_damage(error):
+            raise
+        raise ReplayFormatError(f"{name}: not a complete zip archive: {error}") from error
 
 
 def byte_blocks(
     path: FilePath, problems: Problems, progress: Progress | None = None, size: int = BLOCK_BYTES
 ) -> Iterator[bytes]:
-    """Read a file in decompressed blocks.
+    """Read a file in decompressed blocks; text of UTF-16 is converted to UTF-8.
 
     A compressed file that is cut off or damaged is a problem of kind ``"damaged file"``; the
     content before the damage is still yielded.
@@ -185,6 +261,25 @@ def byte_blocks(
         PackageMissingError: see :func:`open_bytes`.
         ReplayFormatError: the file is damaged and the policy is ``"raise"``.
     """
+    blocks = _stored_blocks(path, problems, progress, size)
+    first = next(blocks, b"")
+    if not first.startswith(UTF_16):
+        yield from filter(None, chain((first,), blocks))
+        return
+    decoder = codecs.getincrementaldecoder("utf-16")()
+    try:
+        for block in chain((first,), blocks):
+            # A lone half of a character pair is passed on, and no reader accepts it.
+            yield decoder.decode(block).encode("utf-8", "surrogatepass")
+        decoder.decode(b"", final=True)
+    except UnicodeDecodeError as error:
+        problems.report("damaged file", f"the text is not UTF-16: {error.reason}", path)
+
+
+def _stored_blocks(
+    path: FilePath, problems: Problems, progress: Progress | None, size: int
+) -> Iterator[bytes]:
+    """Read a file in decompressed blocks of its stored content."""
     with open_bytes(path, progress) as file:
         ended = False
         while not ended:
@@ -220,7 +315,9 @@ def _is_damage(error: Exception) -> bool:
 def line_blocks(
     path: FilePath, problems: Problems, progress: Progress | None = None, size: int = BLOCK_BYTES
 ) -> Iterator[tuple[int, bytes]]:
-    r"""Read a text file in blocks of whole lines.
+    r"""Read a text file in blocks of whole lines; every end of a line becomes ``\n``.
+
+    A byte order mark is removed.
 
     Args:
         path: the file.
@@ -238,7 +335,9 @@ def line_blocks(
         ReplayFormatError: see :func:`byte_blocks`, or a line exceeds ``LINE_BYTES_MAX``.
     """
     first, rest = 1, b""
-    for block in byte_blocks(path, problems, progress, size):
+    for block in _unix_ends(byte_blocks(path, problems, progress, size)):
+        if first == 1 and not rest:
+            block = block.removeprefix(codecs.BOM_UTF8)
         end = block.rfind(b"\n") + 1
         if not end:
             rest += block
@@ -253,6 +352,25 @@ def line_blocks(
         first += int(np.count_nonzero(np.frombuffer(whole, np.uint8) == NEWLINE))
     if rest:
         yield first, rest
+
+
+def _unix_ends(blocks: Iterator[bytes]) -> Iterator[bytes]:
+    r"""Replace ``\r\n``, ``\r\r\n`` and ``\r`` by ``\n``, also where a block ends inside one.
+
+    Programs that convert line ends twice write ``\r\r\n``.
+    """
+    held = b""
+    for block in blocks:
+        block = held + block
+        held = block[-2:] if block.endswith(b"\r\r") else b"\r" * block.endswith(b"\r")
+        if b"\r" in block:
+            block = block[: len(block) - len(held)]
+            for end in (b"\r\r\n", b"\r\n", b"\r"):
+                block = block.replace(end, b"\n")
+        if block:
+            yield block
+    if held:
+        yield b"\n" * len(held)
 
 
 def lines(

@@ -5,7 +5,9 @@
 ``meta``
     One-dimensional ``uint8``, a JSON object in UTF-8: ``format`` is ``"clob-recording"``,
     ``version`` is 1; ``lo`` and ``hi`` are the grid in ticks, ``lot_wei`` is the size of one lot;
-    ``name`` and ``note`` are strings.
+    ``name`` and ``note`` are strings. Optional: ``scale``, the ticks per token; ``market`` and
+    ``outcome``, the names of the book; ``inferred``, whether a reader inferred the fills;
+    ``labels``, the texts of the prices.
 ``events``
     One-dimensional ``EVENT``, in order. See :mod:`clob.records` for the fields.
 ``seed``
@@ -43,7 +45,7 @@ import numpy.typing as npt
 from clob.order import Side
 from clob.records import EVENT, FILL, Kind
 from clob.replay.errors import ReplayFormatError
-from clob.replay.io.recording import Recording, Records
+from clob.replay.io.recording import CENTS, Recording, Records
 from clob.units import PRICE_MAX, PRICE_MIN, WEI_PER_TOKEN
 
 Arrays: TypeAlias = dict[str, npt.NDArray[Any]]
@@ -206,6 +208,15 @@ META_FIELDS: dict[str, type[int] | type[str]] = {
 }
 """The fields of a recording that ``meta`` holds, with their types."""
 
+META_DEFAULTS: dict[str, Any] = {
+    "scale": CENTS,
+    "market": "",
+    "outcome": "YES",
+    "inferred": False,
+    "labels": [],
+}
+"""The fields that ``meta`` holds unless they have these values."""
+
 
 def write_npz(path: str | os.PathLike[str], recording: Recording) -> None:
     """Write a compressed recording; equal recordings produce equal bytes.
@@ -228,7 +239,18 @@ def meta_array(source: Any) -> npt.NDArray[np.uint8]:
     """Return the array ``meta`` of a recording or a stream."""
     meta = {"format": FORMAT, "version": VERSION}
     meta |= {field: getattr(source, field) for field in META_FIELDS}
+    meta |= optional_meta(source)
     return np.frombuffer(json.dumps(meta).encode(), np.uint8)
+
+
+def optional_meta(source: Any) -> dict[str, Any]:
+    """Return the fields of a recording or a stream that differ from ``META_DEFAULTS``."""
+    fields: dict[str, Any] = {field: getattr(source, field, None) for field in META_DEFAULTS}
+    if fields["market"] is None:
+        first = source.instruments[0]
+        fields |= {"market": first.market, "outcome": first.outcome}
+    fields["labels"] = list(fields["labels"])
+    return {name: value for name, value in fields.items() if value != META_DEFAULTS[name]}
 
 
 def write_arrays(path: str | os.PathLike[str], arrays: Mapping[str, npt.NDArray[Any]]) -> None:
@@ -313,4 +335,19 @@ def _meta(array: npt.NDArray[Any]) -> dict[str, Any]:
     for field, kind in META_FIELDS.items():
         if type(meta.get(field)) is not kind:
             raise ReplayFormatError(f"meta must have {field!r} of type {kind.__name__}")
-    return {field: meta[field] for field in META_FIELDS}
+    for field, default in META_DEFAULTS.items():
+        if type(meta.get(field, default)) is not type(default):
+            wanted = f"{field!r} of type {type(default).__name__}, or not at all"
+            raise ReplayFormatError(f"meta must have {wanted}")
+    if meta.get("scale", CENTS) < 1:
+        raise ReplayFormatError(f"scale must be 1 or more; got {meta['scale']}")
+    check_labels(meta.get("labels", []), meta["lo"], meta["hi"])
+    return {field: meta[field] for field in META_FIELDS} | {
+        field: meta[field] for field in META_DEFAULTS if field in meta
+    }
+
+
+def check_labels(labels: list[Any], lo: int, hi: int) -> None:
+    """Raise ``ReplayFormatError`` unless each price has a text, or none has."""
+    if labels and (len(labels) != hi - lo + 1 or not all(type(one) is str for one in labels)):
+        raise ReplayFormatError(f"labels must be {hi - lo + 1} strings; got {len(labels)} values")

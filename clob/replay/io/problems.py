@@ -16,6 +16,10 @@ KEPT = 5
 """How many problems of a kind are stored; further ones are only counted."""
 
 
+HEADER_AGAIN = "header line repeated"
+"""The remark for a line of column names after the first, as in files that were joined."""
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class FileProblem:
     """One problem of a file."""
@@ -77,7 +81,7 @@ class Problems:
         """
         problem = FileProblem(kind, text, os.path.basename(file), line)
         if self.policy == "raise":
-            raise ReplayFormatError(str(problem))
+            raise _skippable(str(problem))
         self.counts[kind] += 1
         if self.counts[kind] == 1:
             warnings.warn(str(problem), ReplayWarning, stacklevel=2)
@@ -109,6 +113,13 @@ class Problems:
         self.kept.clear()
 
 
+def _skippable(text: str) -> ReplayFormatError:
+    """Return an error; a local variable of the frame that raises it would keep files open."""
+    error = ReplayFormatError(text)
+    error.skippable = True
+    return error
+
+
 class Ignored(Problems):
     """Counts without a warning, for a first pass whose problems the second pass reports."""
 
@@ -120,3 +131,14 @@ class Ignored(Problems):
         self.counts[kind] += 1
         if not self.kept:
             self.kept.append(FileProblem(kind, text, os.path.basename(file), line))
+
+    def clause(self) -> str:
+        """Return the first problem as the end of an error text; empty if there was none.
+
+        A file in which a first pass finds nothing has this problem in most of its lines.
+        """
+        if not self.kept:
+            return ""
+        first = self.kept[0]
+        place = f"line {first.line}: " if first.line else ""
+        return f"; {place}{first.kind}: {first.text}"

@@ -19,6 +19,10 @@ CENTS = 100
 """Ticks per token where a tick is a cent."""
 
 
+OWN_ID = 2**62
+"""The first id of the orders of a strategy; readers never assign ids from here on."""
+
+
 def ticks_per_token(whole: int, tick: int) -> int:
     """Return ``whole / tick``, or ``CENTS`` if that is not an integer.
 
@@ -48,6 +52,16 @@ class Recording:
     """A title of one line."""
     note: str = ""
     """The source of the data."""
+    scale: int = CENTS
+    """Ticks per token."""
+    market: str = ""
+    """The name of the market."""
+    outcome: str = "YES"
+    """The name of the outcome."""
+    inferred: bool = False
+    """Whether a reader inferred the fills from levels and traded volumes."""
+    labels: Sequence[str] = ()
+    """The text of each price of the grid; empty where prices are ticks."""
 
 
 def join(parts: Sequence[Records]) -> Records:

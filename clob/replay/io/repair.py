@@ -4,16 +4,27 @@ The produced fills are undone, with each order back at its place in the queue, a
 fills are applied instead, so that one difference does not cause others. Sizes are in lots.
 """
 
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from clob.book import Book
 from clob.errors import RejectedError
 from clob.events import Trade
 from clob.order import Order, Side, TimeInForce, maker_of
 from clob.records import LOTS_MAX, EventRow, Flag, Kind
+from clob.replay.io.recording import OWN_ID
+from clob.units import SIZE_MAX
 
 Filled: TypeAlias = tuple[int, int, int]
 """Id of the resting order, size in lots, price in ticks."""
+
+
+class Correction(NamedTuple):
+    """The result of a correction."""
+
+    complete: bool
+    """Whether the book now agrees with the recorded fills."""
+    ghosts: tuple[int, ...]
+    """The removed orders, whose removal the recording has lost."""
 
 
 class RecordedCommand(EventRow):
@@ -34,16 +45,19 @@ def apply_recorded_fills(
     recorded: list[Filled],
     *,
     done: bool,
-) -> bool:
+) -> "Correction":
     """Undo the produced fills of a command and apply the recorded ones.
+
+    Where history rests the command through older orders, the recording has lost their removal; such
+    ghosts are removed.
 
     The command is the latest of the book, ``done`` unless it was rejected; ``produced`` does not
     include fills of own orders. Fills do not name owners, so an order that was filled completely
     returns without an owner.
 
     Returns:
-        Whether the correction is complete: False if a recorded order does not rest or is smaller
-        than its fill, or if the remainder of the command would trade again.
+        The removed ghosts, and whether the correction is complete: False if a recorded order does
+        not rest or is smaller than its fill, or if the remainder of the command would trade again.
     """
     maker = maker_of(command.owner)
     rests = done and command.rests
@@ -58,9 +72,24 @@ def apply_recorded_fills(
     for order_id, size, _ in recorded:
         complete &= _apply_fill(book, order_id, size)
     left = command.size - sum(size for _, size, _ in recorded)
+    ghosts: tuple[int, ...] = ()
     if rests and left > 0:
+        ghosts = _remove_ghosts(book, side, command.price)
         complete &= _rest(book, command.order_id, maker, side, command.price, left)
-    return complete
+    return Correction(complete, ghosts)
+
+
+def _remove_ghosts(book: Book, side: Side, price: int) -> tuple[int, ...]:
+    """Remove the recorded orders that cross a resting order; return their ids."""
+    ghosts: list[int] = []
+    while True:
+        trades = matches_of(book, side, price, SIZE_MAX // book.lot_wei * book.lot_wei)
+        gone = [one for trade in trades if (one := int(trade.resting_order_id)) < OWN_ID]
+        for order_id in gone:
+            book.cancel(order_id)
+        ghosts += gone
+        if not gone:
+            return tuple(ghosts)
 
 
 def best_levels(book: Book) -> tuple[int, int, int, int]:

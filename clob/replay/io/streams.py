@@ -17,6 +17,7 @@ from clob.records import EVENT, Kind
 from clob.replay.io.files import Progress
 from clob.replay.io.problems import Problems
 from clob.replay.io.recording import CENTS, Recording, Records, join, split_fills
+from clob.replay.io.recording import OWN_ID as OWN_ID
 
 CHUNK = 131_072
 """Default number of events in a chunk."""
@@ -27,8 +28,12 @@ LARGE = 4
 OWN = 2**31 - 1
 """The owner of the orders of a strategy."""
 
-OWN_ID = 2**62
-"""The first id of the orders of a strategy; readers never assign ids from here on."""
+SHARED_BOOK = "book that several files describe"
+"""The remark for a book of merged streams that more than one of them has.
+
+Each reader starts with an empty book, so that the files of one day in parts, merged, differ from
+the day in one file. Joined files do not.
+"""
 
 INVENTED_ID = 2**61
 """The first id that readers assign to orders without one, such as unnamed incoming orders."""
@@ -61,6 +66,10 @@ class Stream:
         progress: updated by the readers; by default one that stays at zero.
         has_fills: whether the fills of the commands were recorded.
         scale: ticks per token, that is per unit of collateral; 100 if a tick is a cent.
+        inferred: whether the reader inferred the fills from levels and traded volumes, because
+            the source has none.
+        labels: the text of each price of the grid, where a tick is a position in a ladder, such as
+            odds; empty where prices are ticks.
 
     All arguments but ``blocks`` are attributes; ``problems`` are those of the current reading.
     """
@@ -79,6 +88,8 @@ class Stream:
         progress: Progress | None = None,
         has_fills: bool = True,
         scale: int = CENTS,
+        inferred: bool = False,
+        labels: Sequence[str] = (),
     ) -> None:
         self._blocks = blocks
         self.lo: int = lo
@@ -91,6 +102,42 @@ class Stream:
         self.progress: Progress = progress if progress is not None else Progress()
         self.has_fills: bool = has_fills
         self.scale: int = scale
+        self.inferred: bool = inferred
+        self.labels: tuple[str, ...] = tuple(labels)
+
+    def label(self, price: int) -> str:
+        """Return the text of a price: its label, or the number of ticks where there is none."""
+        if self.labels and self.lo <= price <= self.hi:
+            return self.labels[price - self.lo]
+        return str(price)
+
+    def _repr_html_(self) -> str:
+        """Return grid, lot and the first books as tables, for notebooks; reads nothing."""
+        from clob import notebook  # noqa: PLC0415 - only where it is shown
+
+        unit = "odds" if self.labels else "cents" if self.scale == CENTS else "ticks"
+        fills = "inferred by the reader" if self.inferred else "recorded"
+        problems = (f"{count:,} {kind}" for kind, count in sorted(self.problems.counts.items()))
+        facts = [
+            ("prices", f"{self.label(self.lo)} to {self.label(self.hi)} {unit}"),
+            ("lot", f"{notebook.token_amount(self.lot_wei)} tokens"),
+            ("fills", fills if self.has_fills else "not recorded"),
+            ("problems so far", ", ".join(problems) or "none"),
+        ]
+        if unit == "ticks":
+            facts.insert(1, ("ticks per token", f"{self.scale:,}"))
+        shown = self.instruments[: notebook.ROWS_MAX]
+        books = [
+            (str(one.number), notebook.short_name(one.market), notebook.short_name(one.outcome))
+            for one in shown
+        ]
+        head = ["Stream", notebook.short_name(self.name), notebook.short_name(self.note)]
+        return notebook.table(head, (), facts) + notebook.table(
+            ["Books"],
+            ("number", "market", "outcome"),
+            books,
+            more=len(self.instruments) - len(shown),
+        )
 
     def chunks(self, size: int = CHUNK) -> Iterator[Records]:
         """Read from the start, in chunks.
@@ -155,6 +202,9 @@ class Stream:
             lot_wei=self.lot_wei,
             name=self.name,
             note=self.note,
+            **{field: getattr(self, field) for field in ("scale", "inferred", "labels")},
+            market=next((one.market for one in self.instruments), ""),
+            outcome=next((one.outcome for one in self.instruments), "YES"),
         )
 
     @classmethod
@@ -175,6 +225,8 @@ class Stream:
             name=recording.name,
             note=recording.note,
             has_fills=recording.fills is not None,
+            instruments=[Instrument(0, recording.market, recording.outcome)],
+            **{field: getattr(recording, field) for field in ("scale", "inferred", "labels")},
         )
 
 
@@ -275,7 +327,7 @@ def merge(streams: Sequence[Stream], *, chunk: int = CHUNK) -> Stream:
         The stream, on a grid that covers all of them. Its problems and progress are the sums.
 
     Raises:
-        ValueError: ``streams`` is empty, or lots or scales differ.
+        ValueError: ``streams`` is empty, or lots, scales or price ladders differ.
     """
     if not streams:
         raise ValueError("merge needs one or more streams; got none")
@@ -285,7 +337,10 @@ def merge(streams: Sequence[Stream], *, chunk: int = CHUNK) -> Stream:
             raise ValueError(
                 f"streams to merge must have the same {name}; got {sorted(values)} {unit}"
             )
+    if len({stream.labels for stream in streams}) > 1:
+        raise ValueError("streams to merge must have the same prices; got different odds ladders")
     instruments, numbers = _renumber(streams)
+    shared = sum(len(stream.instruments) for stream in streams) - len(instruments)
     problems, progress = Problems(), Progress()
 
     def blocks() -> Iterator[Records]:
@@ -295,6 +350,7 @@ def merge(streams: Sequence[Stream], *, chunk: int = CHUNK) -> Stream:
         ]
         for events in _merged(sources):
             problems.gather([stream.problems for stream in streams])
+            problems.remark(SHARED_BOOK, shared)
             progress.done_bytes = sum(stream.progress.done_bytes for stream in streams)
             progress.total_bytes = sum(stream.progress.total_bytes for stream in streams)
             yield events
@@ -311,7 +367,41 @@ def merge(streams: Sequence[Stream], *, chunk: int = CHUNK) -> Stream:
         progress=progress,
         has_fills=any(stream.has_fills for stream in streams),
         scale=streams[0].scale,
+        inferred=any(stream.inferred for stream in streams),
+        labels=streams[0].labels,
     )
+
+
+def pair(yes: Stream, no: Stream, market: str) -> Stream:
+    """Merge two recordings of one book each as YES and NO of a market.
+
+    Args:
+        yes: the book of YES.
+        no: the book of NO, with the same lot and scale.
+        market: the name of the market.
+
+    Raises:
+        ValueError: a stream has several books, or :func:`merge` rejects the streams.
+    """
+    for stream in (yes, no):
+        if len(stream.instruments) != 1:
+            books = len(stream.instruments)
+            raise ValueError(f"a stream to pair must have one book; {stream.name} has {books}")
+    both = [_as_outcome(stream, place, market) for place, stream in enumerate((yes, no))]
+    return merge(both)
+
+
+def _as_outcome(stream: Stream, number: int, market: str) -> Stream:
+    """Return a stream of one book as an outcome of a market: 0 YES, 1 NO."""
+
+    def blocks() -> Iterator[Records]:
+        for chunk in stream.chunks():
+            chunk["instrument"] = number
+            yield chunk
+
+    public = {name: value for name, value in vars(stream).items() if not name.startswith("_")}
+    public["instruments"] = [Instrument(number, market, ("YES", "NO")[number])]
+    return Stream(blocks, **public)
 
 
 def _renumber(streams: Sequence[Stream]) -> tuple[list[Instrument], list[npt.NDArray[np.uint16]]]:

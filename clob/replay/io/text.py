@@ -3,6 +3,7 @@
 No value passes through a floating-point number.
 """
 
+import json
 import re
 from datetime import UTC, datetime
 
@@ -38,7 +39,9 @@ class Cells:
         first: int,
         problems: Problems,
         separator: bytes = b",",
+        expected: str = "",
     ) -> None:
+        self._expected = f"expected {expected}; got " if expected else ""
         if b"\r" in text:
             text = text.replace(b"\r", b"")
         self._whole = text.endswith(b"\n")
@@ -70,10 +73,10 @@ class Cells:
     def _report_shapes(
         self, marks: Integers, ends: Integers, fits: Mask, columns: int, first: int
     ) -> None:
-        """Report lines with another number of cells; empty lines are skipped silently."""
+        """Report lines with another number of cells; blank lines are skipped silently."""
         for place in np.flatnonzero(~fits).tolist():
             start, end = int(marks[ends[place]]) + 1, int(marks[ends[place + 1]])
-            if start == end:
+            if not self._text[start:end].strip():
                 continue
             cut = place == len(fits) - 1 and not self._whole
             kind = "truncated line" if cut else "wrong number of cells"
@@ -109,6 +112,25 @@ class Cells:
         """
         return self._checked(*decimal_fractions(self._text, *self._bounds(column), places, signed))
 
+    def rounded(self, column: int, places: int) -> tuple[Integers, int]:
+        """Read a column like :meth:`decimals`, but round further digits, half up.
+
+        Returns:
+            The numbers, and how many of them were rounded.
+        """
+        value, bad = decimal_fractions(self._text, *self._bounds(column), places, False)
+        count = 0
+        if bad is None:
+            return value, count
+        for row in np.flatnonzero(bad).tolist():
+            match = LONG_FRACTION.fullmatch(self.text(column, row))
+            if match is not None:
+                digits = int(match[1] + match[2][:places])
+                value[row] = digits + (match[2][places] >= FIVE)
+                bad[row] = False
+                count += 1
+        return self._checked(value, bad), count
+
     def words(self, column: int) -> npt.NDArray[np.bytes_]:
         """Read a column of words of up to 16 bytes as ``S16``; longer cells are bad."""
         before, end = self._bounds(column)
@@ -135,7 +157,7 @@ class Cells:
         for row in np.flatnonzero(~self.sound).tolist():
             start, end = int(self._marks[0][row]) + 1, int(self._marks[-1][row])
             text, line = excerpt(self._text[start:end]), int(self.line[row])
-            self._problems.report("unreadable line", text, self._file, line)
+            self._problems.report("unreadable line", self._expected + text, self._file, line)
         return np.flatnonzero(self.sound)
 
 
@@ -148,6 +170,21 @@ def excerpt(text: bytes, length: int = 80) -> str:
     shown = ascii(text[:length].decode("latin-1"))
     return shown + "..." if len(text) > length else shown
 
+
+def received(value: object) -> str:
+    """Return a value of a JSON message for an error text, at most 80 characters.
+
+    >>> received(None), received("0.5")
+    ('null', "'0.5'")
+    """
+    text = repr(value) if isinstance(value, str) else json.dumps(value, default=repr)
+    return text if len(text) <= 80 else f"{text[:80]}..."
+
+
+LONG_FRACTION = re.compile(rb"(\d{1,9})\.(\d{10,50})")
+"""A number with more digits after the point than a time in nanoseconds."""
+
+FIVE = b"5"[0]
 
 DECIMAL = re.compile(r"([+-]?)(\d*)(?:\.(\d*))?(?:[eE]([+-]?\d{1,3}))?", re.ASCII)
 DATE = re.compile(r"(\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?(Z|\+00:?00)?", re.ASCII)
@@ -173,11 +210,11 @@ def units(text: str | int, places: int) -> int:
         ValueError: the text is not a number, or not a multiple of the unit.
     """
     if isinstance(text, bool) or not isinstance(text, str | int):
-        raise ValueError(f"expected a decimal number, got {text!r}")
+        raise ValueError(f"expected a decimal number, got {received(text)}")
     match = DECIMAL.fullmatch(str(text)) if len(str(text)) <= DIGITS_MAX else None
     whole, fraction = (match[2], match[3] or "") if match else ("", "")
     if match is None or not whole + fraction:
-        raise ValueError(f"expected a decimal number, got {text!r}")
+        raise ValueError(f"expected a decimal number, got {received(text)}")
     digits = int(whole + fraction)
     shift = places - len(fraction) + int(match[4] or 0)
     scale: int = 10 ** abs(shift)

@@ -1,6 +1,7 @@
 """Writes streams and tables of results as ``.npz``, CSV or Parquet, with bounded memory."""
 
 import gzip
+import json
 import os
 import shutil
 import zipfile
@@ -10,6 +11,7 @@ from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
+import numpy.typing as npt
 
 from clob.records import EVENT, FILL, Kind
 from clob.replay.errors import ReplayFormatError, need
@@ -34,6 +36,8 @@ def write_stream(path: FilePath, stream: Stream) -> int:
 
     ``.csv``, ``.csv.gz`` and ``.parquet`` have the fields of ``EVENT`` as columns. ``.npz`` is a
     recording of one book; writing it needs temporary disk space for its uncompressed arrays.
+    ``.parquet`` and ``.npz`` keep the names of markets, the scale and the labels of prices; CSV
+    has no place for them.
 
     Args:
         path: the file to write; an existing file is replaced.
@@ -208,22 +212,31 @@ def _plain(rows: Records) -> Records:
     return plain
 
 
-def to_arrow(rows: Records, purpose: str = "Writing Parquet files") -> Any:
-    """Convert a structured array to a ``pyarrow.Table``.
+def to_arrow(rows: Records) -> Any:
+    """Convert a structured array to a ``pyarrow.Table``, see :func:`arrow_table`."""
+    columns = {name: rows[name] for name in rows.dtype.names or ()}
+    return arrow_table(columns, "Writing Parquet files")
 
-    Python integers become ``decimal128(38, 0)``. The purpose starts the text of the error.
+
+def arrow_table(columns: Mapping[str, npt.NDArray[Any]], purpose: str) -> Any:
+    """Convert columns to a ``pyarrow.Table``.
+
+    Python integers become ``decimal128(38, 0)``, and times timestamps in UTC. The purpose starts
+    the text of the error.
 
     Raises:
         PackageMissingError: pyarrow is not installed.
     """
     arrow = need("pyarrow", purpose, "clob[export]")
-    columns = {}
-    for name in rows.dtype.names or ():
-        if rows.dtype[name].kind == "O":
-            columns[name] = arrow.array(rows[name].tolist(), arrow.decimal128(WEI_DIGITS, 0))
+    converted = {}
+    for name, column in columns.items():
+        if column.dtype.kind == "O":
+            converted[name] = arrow.array(column.tolist(), arrow.decimal128(WEI_DIGITS, 0))
+        elif column.dtype.kind == "M":
+            converted[name] = arrow.array(column, arrow.timestamp("ns", "UTC"))
         else:
-            columns[name] = arrow.array(np.ascontiguousarray(rows[name]))
-    return arrow.table(columns)
+            converted[name] = arrow.array(np.ascontiguousarray(column))
+    return arrow.table(converted)
 
 
 def _csv_lines(rows: Records) -> Iterator[bytes]:
@@ -245,9 +258,12 @@ def _write_csv(path: FilePath, dtype: np.dtype[Any], chunks: Iterable[Records]) 
 
 
 def _write_parquet(path: FilePath, stream: Stream) -> int:
-    """Write one row per event; grid, lot and scale go into the metadata of the schema."""
+    """Write one row per event; grid, lot, scale and names go into the metadata of the schema."""
     parquet = need("pyarrow.parquet", "Writing Parquet files", "clob[export]")
     metadata = {name: getattr(stream, name) for name in ("lo", "hi", "lot_wei", "scale", "name")}
+    metadata["instruments"] = json.dumps(stream.instruments)
+    metadata["labels"] = json.dumps(stream.labels)
+    metadata["inferred"] = int(stream.inferred)
     schema = to_arrow(np.zeros(0, EVENT)).schema.with_metadata(
         {key: str(value) for key, value in metadata.items()}
     )

@@ -35,7 +35,7 @@ cdef class StreamDriver:
     cdef public Py_ssize_t _place
     cdef public Py_ssize_t _num_fills
     cdef object _sink
-    cdef object _chunks
+    cdef public object _chunks
     cdef dict _touched
     cdef dict _resting
     cdef object _own_event

@@ -286,11 +286,11 @@ class StreamDriver:
         return True
 
     def _correct_book(self, book: Book, difference: Difference) -> None:
-        """Report a difference, and correct the book."""
+        """Correct the book, and report the difference."""
+        _, command, status, produced, recorded, *_ = difference
+        corrected = apply_recorded_fills(book, command, produced, recorded, done=not status)
         if self._on_difference:
-            self._on_difference(difference)
-        _, command, status, produced, recorded, _ = difference
-        apply_recorded_fills(book, command, produced, recorded, done=not status)
+            self._on_difference(difference._replace(ghosts=corrected.ghosts))
 
     def _rewrite_best(self, instrument: int, changed: bool) -> None:
         """Record the best prices after the corrected event, instead of those it produced itself.

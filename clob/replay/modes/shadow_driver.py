@@ -384,7 +384,7 @@ class ShadowFlow(StreamDriver):
 
     def _correct_book(self, book: Book, difference: Difference) -> None:
         """Correct a book, and report the recorded fills instead of its own."""
-        _, command, status, produced, recorded, _ = difference
+        _, command, status, produced, recorded, *_ = difference
         stood = {(order_id, price) for order_id, _, price in produced}
         self._misplaced = frozenset(
             order_id
@@ -392,9 +392,9 @@ class ShadowFlow(StreamDriver):
             if (order_id, price) not in stood
             and (order_id not in book or book.order(order_id).price != price)
         )
-        whole = apply_recorded_fills(book, command, produced, recorded, done=not status)
-        if not whole and self._on_difference:
-            self._on_difference(difference)
+        corrected = apply_recorded_fills(book, command, produced, recorded, done=not status)
+        if (corrected.ghosts or not corrected.complete) and self._on_difference:
+            self._on_difference(difference._replace(ghosts=corrected.ghosts))
         self._corrected = True
         self._num_fills -= len(produced)
         if self._num_fills + len(recorded) > len(self._fills):

@@ -28,12 +28,15 @@ class StreamOptions(TypedDict):
     note: str
     has_fills: NotRequired[bool]
     scale: NotRequired[int]
+    labels: NotRequired[Sequence[str]]
 
 
 def file_stream(
     path: FilePath,
     read: Callable[[Problems, Progress], Iterable[Records]],
     on_problem: Policy,
+    *,
+    inferred: bool = False,
     **options: Unpack[StreamOptions],
 ) -> Stream:
     """Make the stream of a file; ``read`` is called at the start of each reading."""
@@ -44,7 +47,14 @@ def file_stream(
         progress.expect(path)
         return read(problems, progress)
 
-    return Stream(blocks, name=plain_name(path), problems=problems, progress=progress, **options)
+    return Stream(
+        blocks,
+        name=plain_name(path),
+        problems=problems,
+        progress=progress,
+        inferred=inferred,
+        **options,
+    )
 
 
 def instruments_of(numbers: Mapping[str, int], *, mirror: bool = False) -> list[Instrument]:

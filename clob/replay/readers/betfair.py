@@ -2,14 +2,18 @@
 
 Each runner is a book whose ticks are the 350 steps of the odds: 1.01 is tick 1, 1.02 is tick 2,
 2.00 is tick 100, and 1000 is tick 350. The steps widen with the odds, so ticks are positions in the
-ladder, not probabilities. A resting lay bet is a buyer of odds: ``atb`` (available to back) is the
-bid side, ``atl`` (available to lay) is the ask side.
+ladder, not probabilities. Markets with finer prices, such as Asian handicaps and lines, have any
+hundredth; then the ladder of the file is the 350 steps and all other prices of these markets.
+``Stream.label`` returns the odds of a tick. A resting lay bet is a buyer of odds: ``atb``
+(available to back) is the bid side, ``atl`` (available to lay) is the ask side.
 
 - A level is stated with its full size, 0 for an empty level. Sizes are in pounds; a lot is half a
   penny.
 - ``trd`` is the volume traded at a price so far, with the stakes of both backers and layers. An
   increase is a trade of half the amount. The side that lost size shows the incoming side; if no
-  level lost size, as in a trade with an order that was never shown, it is a ``TRADE`` record.
+  level lost size, as in a trade with an order that was never shown, or if a better price rested
+  (the feed reports late and in one line, and matches across runners), it is a ``TRADE`` record.
+  Fills are inferred this way; the venue records none.
 - A decrease of ``trd``, or odds that are not a step, is a restatement, for example after a runner
   withdrew; increases in the same line are not trades.
 - An image (``img``) is the complete book; its ``trd`` was traded earlier.
@@ -26,7 +30,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from clob.replay.errors import ReplayFormatError
 from clob.replay.io.files import FilePath, Progress, plain_name
-from clob.replay.io.json_lines import BROKEN, Message, messages
+from clob.replay.io.json_lines import BROKEN, Message, messages, reason_of
 from clob.replay.io.problems import Ignored, Policy, Problems
 from clob.replay.io.streams import Instrument, Stream
 from clob.replay.io.text import lots_of, time_ns, units
@@ -93,7 +97,7 @@ def odds_of(tick: int) -> str:
     """
     if tick < 1:
         raise IndexError(f"tick must be 1 to {len(LADDER)}; got {tick}")
-    return f"{LADDER[tick - 1] // 100}.{LADDER[tick - 1] % 100:02}"
+    return _odds_text(LADDER[tick - 1])
 
 
 LOT_WEI = 5 * 10**15
@@ -105,8 +109,11 @@ SIDES = {"atb": 0, "atl": 1}
 REPEATED = ("batb", "batl")
 """Ladders that repeat levels of the others."""
 
-OUTCOMES = {"WINNER": len(LADDER) + 1, "LOSER": 0, "REMOVED": 0}
-"""The settlement price of each runner status, in ticks."""
+OUTCOMES = {"WINNER": True, "LOSER": False, "REMOVED": False}
+"""Whether a runner of each status has won."""
+
+CLASSIC_BETS = ("ODDS", None)
+"""The betting types of markets whose prices are steps of the ladder, unless they state another."""
 
 Runner: TypeAlias = tuple[str, int, str]
 """Market, selection, handicap."""
@@ -133,23 +140,28 @@ def read_betfair(
         path: the file, JSON lines, compressed or not.
         level_rule: which orders of a level are cancelled when it shrinks without a trade.
         on_problem: the policy for unreadable lines, odds that are not a step, sizes that are not
-            whole pennies, crossed books and clocks that run backwards.
+            whole pennies, crossed books, clocks that run backwards and markets without a start.
 
     Returns:
-        The stream, with one market per runner; ticks of 1 to 350, sizes in half pennies.
+        The stream, with one market per runner; ticks of 1 to 350, or more if the file has markets
+        with finer prices; sizes in half pennies.
 
     Raises:
         OSError: the file cannot be read.
         ReplayFormatError: the file has no runner.
         ValueError: the level rule is unknown.
     """
-    runners = _survey(path)
+    ignored = Ignored()
+    runners, finer = _survey(path, ignored)
     if not runners:
-        raise ReplayFormatError(f"{plain_name(path)}: the file has no runner of a market")
+        text = f"the file has no runner of a market{ignored.clause()}"
+        raise ReplayFormatError(f"{plain_name(path)}: {text}")
     numbers = {runner: 2 * place for place, runner in enumerate(runners)}
+    odds = sorted({*LADDER, *(price for prices in finer.values() for price in prices)})
+    ladder = Ladder({price: tick for tick, price in enumerate(odds, 1)}, frozenset(finer))
 
     def moments(problems: Problems, progress: Progress) -> Iterator[Moment]:
-        reader = _Reader(path, numbers, problems)
+        reader = _Reader(path, numbers, ladder, problems)
         return reader.moments(messages(path, problems, progress))
 
     return level_stream(
@@ -158,8 +170,9 @@ def read_betfair(
         rule=level_rule,
         on_problem=on_problem,
         lo=1,
-        hi=len(LADDER),
+        hi=len(odds),
         lot_wei=LOT_WEI,
+        labels=[_odds_text(price) for price in odds],
         instruments=[Instrument(numbers[runner], name) for runner, name in runners.items()],
         note="Betfair stream",
     )
@@ -169,12 +182,18 @@ def _runner(market: Message, part: Message) -> Runner:
     return str(market["id"]), int(part["id"]), str(part.get("hc", 0))
 
 
-def _survey(path: FilePath) -> dict[Runner, str]:
+def _survey(path: FilePath, ignored: Ignored) -> tuple[dict[Runner, str], dict[str, set[int]]]:
+    """Find the names of the runners, and the prices of markets with finer ones, in hundredths."""
     names: dict[Runner, str] = {}
-    for _, message in messages(path, Ignored()):
+    finer: dict[str, set[int]] = {}
+    for _, message in messages(path, ignored):
         try:
             for market in message.get("mc", ()):
                 definition = market.get("marketDefinition", {})
+                if _is_finer(definition):
+                    finer.setdefault(str(market["id"]), set())
+                if str(market["id"]) in finer:
+                    finer[str(market["id"])].update(_prices(market))
                 for part in (*definition.get("runners", ()), *market.get("rc", ())):
                     runner = _runner(market, part)
                     words = [runner[0], str(runner[1])]
@@ -185,17 +204,57 @@ def _survey(path: FilePath) -> dict[Runner, str]:
                         names[runner] = name
         except BROKEN:
             continue
-    return names
+    return names, finer
+
+
+def _is_finer(definition: Message) -> bool:
+    """Return whether a market has prices between the steps of the ladder."""
+    ladder = definition.get("priceLadderDefinition", {}).get("type", "CLASSIC")
+    return ladder != "CLASSIC" or definition.get("bettingType") not in CLASSIC_BETS
+
+
+def _prices(market: Message) -> Iterator[int]:
+    """Yield the prices of the levels and trades of a change, in hundredths."""
+    for part in market.get("rc", ()):
+        for name in (*SIDES, "trd"):
+            for odds, _ in part.get(name, ()):
+                hundredths = units(odds, 2)
+                if 0 < hundredths <= LADDER[-1]:
+                    yield hundredths
+
+
+def _odds_text(hundredths: int) -> str:
+    return f"{hundredths // 100}.{hundredths % 100:02}"
+
+
+class Ladder(NamedTuple):
+    """The prices of a file."""
+
+    ticks: dict[int, int]
+    """The tick of each price, in hundredths."""
+    finer: frozenset[str]
+    """The markets whose prices may be between the steps of the odds."""
+
+    def tick(self, market: str, odds: str | int) -> int:
+        """Return the tick of odds in a market; ``ValueError`` if they are not a step."""
+        hundredths = units(odds, 2)
+        if hundredths in TICKS or (market in self.finer and hundredths in self.ticks):
+            return self.ticks[hundredths]
+        raise ValueError(f"odds must be a step of the ladder, got {odds}")
 
 
 class _Reader:
     """Converts the messages of one reading to moments."""
 
-    def __init__(self, path: FilePath, numbers: dict[Runner, int], problems: Problems) -> None:
+    def __init__(
+        self, path: FilePath, numbers: dict[Runner, int], ladder: Ladder, problems: Problems
+    ) -> None:
         self._path, self._numbers, self._problems = path, numbers, problems
+        self._ladder = ladder
         self._traded: dict[int, dict[int, int]] = {}
         self._levels: dict[int, dict[tuple[int, int], int]] = {}
         self._states: dict[str, tuple[str, bool]] = {}
+        self._started: set[str] = set()
 
     def moments(self, parsed: Iterator[tuple[int, Message]]) -> Iterator[Moment]:
         latest = -(2**63)
@@ -208,25 +267,37 @@ class _Reader:
                 changes = self._changes(message)
                 outcomes = self._outcomes(message)
             except BROKEN as error:
-                text = f"{type(error).__name__}: {error}"
-                self._problems.report("unreadable line", text, self._path, line)
+                self._problems.report("unreadable line", reason_of(error), self._path, line)
                 continue
             if ts_ns < latest:
                 text = f"time must not be before {latest} ns, got {ts_ns}"
                 self._problems.report("clock backwards", text, self._path, line)
                 continue
             latest = ts_ns
+            self._check_starts(message, line)
             self._remark_states(message)
             yield self._moment(ts_ns, line, changes)._replace(outcomes=outcomes)
+
+    def _check_starts(self, message: Message, line: int) -> None:
+        """Report a market whose first line has neither its definition nor the complete book."""
+        for market in message["mc"]:
+            market_id = str(market.get("id"))
+            if market_id in self._started:
+                continue
+            self._started.add(market_id)
+            if not (market.get("img") or "marketDefinition" in market):
+                text = f"the first line of market {market_id} must have its definition or an image"
+                text += "; levels before it are unknown"
+                self._problems.report("market without a start", text, self._path, line)
 
     def _changes(self, message: Message) -> list[RunnerChange]:
         changes = []
         for market in message["mc"]:
-            image = bool(market.get("img", False))
+            image, market_id = bool(market.get("img", False)), str(market.get("id"))
             for part in market.get("rc", ()):
                 instrument = self._numbers[_runner(market, part)]
                 levels = [
-                    LevelUpdate(instrument, side, tick_of(odds), _lots(size))
+                    LevelUpdate(instrument, side, self._ladder.tick(market_id, odds), _lots(size))
                     for ladder, side in SIDES.items()
                     for odds, size in part.get(ladder, ())
                 ]
@@ -242,7 +313,8 @@ class _Reader:
                 for part in definition["runners"]:
                     if part["status"] in OUTCOMES:
                         number = self._numbers[_runner(market, part)]
-                        outcomes.append((number, OUTCOMES[part["status"]]))
+                        won = OUTCOMES[part["status"]]
+                        outcomes.append((number, len(self._ladder.ticks) + 1 if won else 0))
         return tuple(outcomes)
 
     def _moment(self, ts_ns: int, line: int, changes: list[RunnerChange]) -> Moment:
@@ -264,10 +336,11 @@ class _Reader:
         volumes.update(change.traded)
         if change.image:
             return []
-        if any(gain < 0 or odds not in TICKS for odds, gain in gains):
+        ticks = self._ladder.ticks
+        if any(gain < 0 or odds not in ticks for odds, gain in gains):
             self._problems.remark("traded volume restated")
             return []
-        rises = ((TICKS[odds], gain) for odds, gain in gains if gain)
+        rises = ((ticks[odds], gain) for odds, gain in gains if gain)
         return [LevelTrade(change.instrument, NO_SIDE, tick, gain) for tick, gain in rises]
 
     def _apply_image(self, instrument: int, changes: list[RunnerChange]) -> bool:

@@ -11,7 +11,7 @@ import numpy as np
 
 from clob.replay.errors import ReplayFormatError
 from clob.replay.io.files import FilePath, byte_blocks, plain_name
-from clob.replay.io.problems import Policy, Problems
+from clob.replay.io.problems import HEADER_AGAIN, Policy, Problems
 from clob.replay.io.recording import Records
 from clob.replay.io.streams import Stream
 from clob.replay.readers.mbo import stream_of
@@ -22,8 +22,21 @@ PREFIX = struct.Struct("<3sBI")
 RTYPE_MBO = 0xA0
 """The type of market-by-order records."""
 
+HEADER_BYTES = 16
+"""The length of the shortest record."""
+
 WORD_BYTES = 4
 """The unit of the length of a record."""
+
+DATASET_BYTES = 16
+"""The length of the name of the dataset, the first field of the metadata."""
+
+SCHEMAS = (
+    *("mbo", "mbp-1", "mbp-10", "tbbo", "trades", "ohlcv-1s", "ohlcv-1m", "ohlcv-1h", "ohlcv-1d"),
+    *("definition", "statistics", "status", "imbalance", "ohlcv-eod", "cmbp-1", "cbbo-1s"),
+    *("cbbo-1m", "tcbbo", "bbo-1s", "bbo-1m"),
+)
+"""The schemas by their number, the second field of the metadata."""
 
 MBO = np.dtype(
     [
@@ -84,11 +97,14 @@ def read_dbn(
     instruments = np.unique(records["instrument_id"]).tolist()
     if instrument_id is None and len(instruments) == 1:
         instrument_id = instruments[0]
+    if not instruments:
+        schema = _schema(content)
+        found = f"schema {schema}; mbo is needed" if schema else "no market-by-order record"
+        raise ReplayFormatError(f"{plain_name(path)}: {found}")
     if instrument_id not in instruments:
         known = ", ".join(map(str, instruments))
-        expected = f"one of {known}" if known else "a file with market-by-order records"
         raise ReplayFormatError(
-            f"{plain_name(path)}: instrument_id must be {expected}; got {instrument_id}"
+            f"{plain_name(path)}: instrument_id must be one of {known}; got {instrument_id}"
         )
     records = records.take(np.flatnonzero(records["instrument_id"] == instrument_id))
     return stream_of(
@@ -96,10 +112,17 @@ def read_dbn(
     )
 
 
+def _schema(content: bytes) -> str:
+    """Return the name of the schema in the metadata; empty for mbo, mixed or unknown ones."""
+    place = PREFIX.size + DATASET_BYTES
+    number = int.from_bytes(content[place : place + 2], "little")
+    return SCHEMAS[number] if 0 < number < len(SCHEMAS) else ""
+
+
 def _records(content: bytes, path: FilePath, problems: Problems) -> Records:
     if len(content) < PREFIX.size or not content.startswith(b"DBN"):
         raise ReplayFormatError(f"{plain_name(path)}: a DBN file must start with 'DBN'")
-    start = PREFIX.size + PREFIX.unpack_from(content)[2]
+    start = _records_start(content, 0)
     count = (len(content) - start) // MBO.itemsize
     if count > 0:
         records = np.frombuffer(content, MBO, count, start)
@@ -109,17 +132,32 @@ def _records(content: bytes, path: FilePath, problems: Problems) -> Records:
     return _one_by_one(content, start, path, problems)
 
 
+def _records_start(content: bytes, start: int) -> int:
+    """Return where the records of the file begin that begins at ``start``."""
+    if len(content) - start < PREFIX.size:
+        return len(content)
+    length: int = PREFIX.unpack_from(content, start)[2]
+    return start + PREFIX.size + length
+
+
 def _one_by_one(content: bytes, start: int, path: FilePath, problems: Problems) -> Records:
     """Collect the market-by-order records of a file that also has records of other types."""
     parts, number = [], 0
     while start < len(content):
+        if content.startswith(b"DBN", start):
+            # Files that were joined; the letters would be a record of 272 bytes, which no type has.
+            problems.remark(HEADER_AGAIN)
+            start = _records_start(content, start)
+            continue
         number += 1
         length = content[start] * WORD_BYTES
-        if length < 2 or start + length > len(content):
-            text = f"expected {length} bytes, got {len(content) - start}"
+        if length < HEADER_BYTES or start + length > len(content):
+            text = f"expected {max(length, HEADER_BYTES)} bytes, got {len(content) - start}"
             problems.report("truncated record", text, path, number)
             break
         if content[start + 1] == RTYPE_MBO and length == MBO.itemsize:
             parts.append(content[start : start + length])
+        else:
+            problems.remark("record of another type")
         start += length
     return np.frombuffer(b"".join(parts), MBO)

@@ -143,7 +143,7 @@ def _detect_table(path: FilePath) -> str:
 def _lines(path: FilePath, problems: Problems, progress: Progress) -> Rows:
     """Yield the lines of a text file, or the rows of a Parquet file, with their numbers."""
     if not is_parquet(path):
-        yield from lines(path, problems, progress)
+        yield from (line for line in lines(path, problems, progress) if line[1].strip())
         return
     yield from enumerate(_parquet_rows(path), 1)
     progress.done_bytes = progress.total_bytes

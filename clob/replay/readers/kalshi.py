@@ -4,15 +4,17 @@ The columns are ``timestamp``, ``market_ticker``, ``best_yes_bid`` and ``best_no
 whole cents, 0 for an empty side. A NO bid at *q* is a YES offer at 100 - *q*, so each market is one
 YES book with prices from 1 to 99; ``mirror=False`` keeps the NO bids in a book of their own. The
 log has no sizes: a best price becomes an order of one lot, which is one contract, until the best
-price changes. The log has no trades. Times without a zone are UTC.
+price changes. The log has no trades. Times without a zone are UTC. Cells are separated by commas,
+semicolons or tabs, may have quotes, and bids may end in ``.0``, as other programs write them.
 """
 
+import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
 from clob.replay.errors import ReplayFormatError
 from clob.replay.io.files import FilePath, Progress, lines, plain_name
-from clob.replay.io.problems import Ignored, Policy, Problems
+from clob.replay.io.problems import HEADER_AGAIN, Ignored, Policy, Problems
 from clob.replay.io.streams import Stream
 from clob.replay.io.text import date_ns, excerpt
 from clob.replay.readers import instruments_of
@@ -29,6 +31,9 @@ WHOLE = 100
 
 LOT_WEI = 10**18
 """A lot is a contract."""
+
+CENTS = re.compile(r"([0-9]{1,9})(\.0+)?")
+"""A whole number of cents."""
 
 
 class LogRow(NamedTuple):
@@ -66,15 +71,18 @@ def read_kalshi(
         ReplayFormatError: a column is missing, or no line is valid.
         ValueError: the level rule is unknown.
     """
-    names = _names(path)
+    names, separator = _head(path)
     tickers: dict[str, int] = {}
-    for row in _rows(path, names, Ignored(), Progress()):
+    ignored = Ignored()
+    for row in _rows(path, names, separator, ignored, Progress()):
         tickers.setdefault(row.ticker, 2 * len(tickers))
     if not tickers:
-        raise ReplayFormatError(f"{plain_name(path)}: the file has no valid line of a market")
+        text = f"the file has no valid line of a market{ignored.clause()}"
+        raise ReplayFormatError(f"{plain_name(path)}: {text}")
 
     def moments(problems: Problems, progress: Progress) -> Iterator[Moment]:
-        return _moments(_rows(path, names, problems, progress), tickers, mirror=mirror)
+        rows = _rows(path, names, separator, problems, progress)
+        return _moments(rows, tickers, mirror=mirror)
 
     return level_stream(
         path,
@@ -90,31 +98,47 @@ def read_kalshi(
     )
 
 
-def _names(path: FilePath) -> list[str]:
+def _head(path: FilePath) -> tuple[list[str], str]:
+    """Return the names of the columns, and the separator of cells."""
     _, head = next(lines(path, Ignored()), (1, b""))
-    names = [name.strip().strip("\ufeff") for name in head.decode("utf-8", "replace").split(",")]
+    separator = max(",;\t", key=lambda one: head.count(one.encode()))
+    names = _cells(head, separator)
     missing = [name for name in NEEDED if name not in names]
     if missing:
         raise ReplayFormatError(
             f"{plain_name(path)}: column {missing[0]!r} is missing; got {', '.join(names)}"
         )
-    return names
+    twice = [name for name in (*NEEDED, *IMPLIED) if names.count(name) > 1]
+    if twice:
+        raise ReplayFormatError(
+            f"{plain_name(path)}: column {twice[0]!r} must occur once; got {', '.join(names)}"
+        )
+    return names, separator
+
+
+def _cells(text: bytes, separator: str) -> list[str]:
+    """Split a line into cells, without their quotes."""
+    line = text.decode("utf-8", "replace")
+    return [cell.strip(' "') for cell in line.split(separator)]
 
 
 def _rows(
-    path: FilePath, names: list[str], problems: Problems, progress: Progress
+    path: FilePath, names: list[str], separator: str, problems: Problems, progress: Progress
 ) -> Iterator[LogRow]:
     """Yield the valid lines and report the others."""
     latest = -(2**63)
     for line, text in lines(path, problems, progress):
         if line == 1 or not text.strip():
             continue
-        cells = text.decode("utf-8", "replace").split(",")
+        cells = _cells(text, separator)
+        if cells == names:
+            problems.remark(HEADER_AGAIN)
+            continue
         if len(cells) != len(names):
             message = f"expected {len(names)} cells, got {len(cells)}: {excerpt(text)}"
             problems.report("wrong number of cells", message, path, line)
             continue
-        fields = dict(zip(names, map(str.strip, cells), strict=True))
+        fields = dict(zip(names, cells, strict=True))
         try:
             row = _row(line, fields)
         except ValueError as error:
@@ -129,10 +153,16 @@ def _rows(
 
 
 def _row(line: int, fields: dict[str, str]) -> LogRow:
-    bids = [fields["best_yes_bid"], fields["best_no_bid"]]
-    if not all(bid.isascii() and bid.isdigit() and len(bid) < 10 for bid in bids):
-        raise ValueError("a bid must be a whole number of cents")
-    return LogRow(line, date_ns(fields["timestamp"]), fields["market_ticker"], *map(int, bids))
+    yes, no = (_cents(name, fields[name]) for name in ("best_yes_bid", "best_no_bid"))
+    return LogRow(line, date_ns(fields["timestamp"]), fields["market_ticker"], yes, no)
+
+
+def _cents(name: str, text: str) -> int:
+    """Read a number of cents; raise ``ValueError`` for anything else."""
+    found = CENTS.fullmatch(text)
+    if found is None:
+        raise ValueError(f"{name} must be a whole number of cents; got {text!r}")
+    return int(found[1])
 
 
 def _check(row: LogRow, fields: dict[str, str], latest: int) -> tuple[str, str] | None:
@@ -140,8 +170,9 @@ def _check(row: LogRow, fields: dict[str, str], latest: int) -> tuple[str, str] 
     if row.yes >= WHOLE or row.no >= WHOLE:
         return "price off the grid", f"bids must be 0 to 99 cents, got {row.yes} and {row.no}"
     for name, bid in IMPLIED.items():
-        expected = str(WHOLE - int(fields[bid]))
-        if name in fields and fields[name] != expected:
+        expected = WHOLE - (row.yes if bid == "best_yes_bid" else row.no)
+        found = CENTS.fullmatch(fields.get(name, str(expected)))
+        if found is None or int(found[1]) != expected:
             return "implied price", f"{name} must be {expected}, got {fields[name]}"
     if row.yes and row.no and row.yes + row.no >= WHOLE:
         return "crossed book", f"YES and NO bid must add up to 99 or less, got {row.yes} + {row.no}"

@@ -20,10 +20,10 @@ from typing import Any, NamedTuple
 
 from clob.replay.errors import ReplayFormatError
 from clob.replay.io.files import FilePath, Progress, plain_name
-from clob.replay.io.json_lines import BROKEN, Message, messages
+from clob.replay.io.json_lines import BROKEN, Message, messages, reason_of
 from clob.replay.io.problems import Ignored, Policy, Problems
 from clob.replay.io.streams import Stream
-from clob.replay.io.text import SIZE_MAX, date_ns, lots_of, places_of, time_ns, units
+from clob.replay.io.text import SIZE_MAX, date_ns, lots_of, places_of, received, time_ns, units
 from clob.replay.readers import MS_NS, instruments_of, unix_time_ns
 from clob.replay.readers.l2 import LevelRule, LevelTrade, LevelUpdate, Moment, level_stream
 
@@ -115,8 +115,8 @@ def read_kalshi_ws(
 
 def _survey(path: FilePath) -> KalshiSurvey:
     numbers: dict[str, int] = {}
-    places, start_ns = PLACES[0], 0
-    for _, message in messages(path, Ignored()):
+    places, start_ns, ignored = PLACES[0], 0, Ignored()
+    for _, message in messages(path, ignored):
         body = message.get("msg")
         if not isinstance(body, dict):
             continue
@@ -131,7 +131,8 @@ def _survey(path: FilePath) -> KalshiSurvey:
         except BROKEN:
             continue
     if not numbers:
-        raise ReplayFormatError(f"{plain_name(path)}: the dump has no snapshot of a market")
+        text = f"the dump has no snapshot of a market{ignored.clause()}"
+        raise ReplayFormatError(f"{plain_name(path)}: {text}")
     return KalshiSurvey(numbers, places, start_ns)
 
 
@@ -185,8 +186,8 @@ class _Reader:
         for line, message in parsed:
             self._line = line
             if "seq" in message:
-                if not isinstance(message["seq"], int):
-                    text = f"seq must be an integer, got {message['seq']!r}"
+                if type(message["seq"]) is not int:
+                    text = f"seq must be an integer, got {received(message['seq'])}"
                     self._report("unreadable message", text)
                     continue
                 yield from self._check_sequence(message)
@@ -196,7 +197,7 @@ class _Reader:
             try:
                 moment = self._moment(message)
             except BROKEN as error:
-                self._report("unreadable message", f"{type(error).__name__}: {error}")
+                self._report("unreadable message", reason_of(error))
                 continue
             if moment is not None:
                 yield moment

@@ -78,7 +78,7 @@ class MboReader:
     def events(self, rows: Iterator[MboRow], opening: int) -> Iterator[Records]:
         """Convert all records; ``opening`` of them precede continuous trading."""
         opened = False
-        latest = 0
+        latest = latest_recv = 0
         for group in _groups(rows):
             self._at = group[0]
             if self._at.ts_ns > TIME_NS_MAX:
@@ -91,11 +91,15 @@ class MboReader:
             if not opened:
                 opened = True
                 self._seed()
+            if self._at.ts_ns < latest and self._at.recv_ns >= latest_recv > 0:
+                # Some venues state when an order was entered, not when it reached the feed.
+                self._problems.remark("event time before that of the record ahead")
+                self._at = self._at._replace(ts_ns=latest)
             if self._at.ts_ns < latest:
                 text = f"time must not be before {latest} ns, got {self._at.ts_ns}"
                 self._report("clock backwards", text, self._at)
                 continue
-            latest = self._at.ts_ns
+            latest, latest_recv = self._at.ts_ns, self._at.recv_ns
             self._convert(group)
             if len(self._out) >= BLOCK_ROWS:
                 yield self._flush()
@@ -134,6 +138,8 @@ class MboReader:
                 self.resting.pop(row.order_id, None)
             elif row.action == b"M":
                 self._change(row.order_id, _order(row))
+            elif row.action == b"T":
+                self._problems.remark("trade before continuous trading")
 
     def _rest(self, order_id: int, order: MboOrder) -> None:
         self.resting.pop(order_id, None)
@@ -236,10 +242,14 @@ class MboReader:
         """Convert trades and fills; return the remaining size of each filled order."""
         left: dict[int, int] = {}
         incoming: MboRow | None = None
-        for row in trades:
+        for row, following in zip(trades, [*trades[1:], None], strict=True):
             if row.action == b"T":
-                incoming = row
-                self._add_incoming(row, left)
+                incoming = _with_side(row, following)
+                if incoming is None:
+                    self._problems.remark("trade without a side")
+                    self._emit(Kind.TRADE, 0, _order(row))
+                    continue
+                self._add_incoming(incoming, left)
             elif incoming is None:
                 text = f"a fill must follow its trade, got order {row.order_id}"
                 self._report("fill without a trade", text, row)
@@ -293,6 +303,18 @@ class MboReader:
             self._emit(Kind.LIMIT, order_id, order, flags=Flag.SYNTHETIC)
         elif before != order:
             self._convert_change(order_id, before, order)
+
+
+def _with_side(row: MboRow, following: MboRow | None) -> MboRow | None:
+    """Return a trade with the side of its incoming order; None if neither it nor a fill has one.
+
+    The trades of hidden orders and of auctions have no side.
+    """
+    if row.side in (BUYS, SELLS):
+        return row
+    if following is None or following.action != b"F" or following.side not in (BUYS, SELLS):
+        return None
+    return row._replace(side=SELLS if following.side == BUYS else BUYS)
 
 
 def _order(row: MboRow) -> MboOrder:

@@ -6,6 +6,7 @@ shortest decimal form of each number.
 """
 
 import io
+import json
 import os
 from collections.abc import Iterator, Mapping
 from functools import partial
@@ -28,11 +29,12 @@ from clob.replay.io.files import (
     plain_name,
 )
 from clob.replay.io.numerals import Integers
-from clob.replay.io.problems import Ignored, Policy, Problems
+from clob.replay.io.problems import HEADER_AGAIN, Ignored, Policy, Problems
 from clob.replay.io.recording import CENTS, Records, ticks_per_token
 from clob.replay.io.streams import OWN, OWN_ID, Instrument, Stream
 from clob.replay.io.text import Cells
 from clob.replay.readers import OUTCOMES, file_stream
+from clob.units import WEI_PER_TOKEN
 
 Columns: TypeAlias = Mapping[str, str | int]
 """The column of each field, by name or by position from 0."""
@@ -100,8 +102,8 @@ def read_table(
     lot_wei: int | None = None,
     sides: Mapping[str, int] | None = None,
     kinds: Mapping[str, int] | None = None,
-    separator: str = ",",
-    header: bool = True,
+    separator: str | None = None,
+    header: bool | None = None,
     grid: tuple[int, int] | None = None,
     on_problem: Policy = "raise",
 ) -> Stream:
@@ -116,11 +118,13 @@ def read_table(
         tick: the price of one tick, as text.
         lot: the size of one lot, as text.
         lot_wei: the size of one lot, in wei; None takes the metadata of a Parquet file written by
-            this package, else 10**18.
+            this package, else ``lot`` in tokens.
         sides: words for buy (0) and sell (1), in addition to ``SIDES``.
         kinds: words for kinds, in addition to ``KINDS``.
-        separator: the byte between the cells of a text file.
-        header: whether the first line of a text file has the column names.
+        separator: the byte between the cells of a text file; None takes the one of comma,
+            semicolon and tab that is most frequent in the first line.
+        header: whether the first line of a text file has the column names; None for yes, unless
+            all columns are positions.
         grid: lowest and highest price, in ticks; None takes the metadata of a Parquet file written
             by this package, else the range of prices in the table.
         on_problem: the policy for unreadable rows and clocks that run backwards.
@@ -136,6 +140,9 @@ def read_table(
     """
     if time_unit not in TIME_PLACES:
         raise ValueError(f"time unit must be one of {', '.join(TIME_PLACES)}; got {time_unit!r}")
+    if header is None:
+        header = not columns or any(isinstance(one, str) for one in columns.values())
+    separator = _separator(path) if separator is None else separator
     if len(separator.encode()) != 1:
         raise ValueError(f"separator must be one byte; got {separator!r}")
     names = _names(path, separator, header)
@@ -159,18 +166,35 @@ def read_table(
         on_problem,
         lo=lo,
         hi=hi,
-        lot_wei=metadata.get("lot_wei", 10**18) if lot_wei is None else lot_wei,
-        instruments=_instruments(plain_name(path).partition(".")[0], survey.instruments),
+        lot_wei=metadata.get("lot_wei", _lot_wei(shape.lot)) if lot_wei is None else lot_wei,
+        instruments=_named(path, plain_name(path).partition(".")[0], survey.instruments),
         note="table",
         has_fills=survey.has_fills,
         scale=_scale_of(shape.tick) or metadata.get("scale", CENTS),
+        inferred=bool(metadata.get("inferred")),
+        labels=_labels(path, lo, hi),
     )
+
+
+def _separator(path: FilePath) -> str:
+    """Return the separator that is most frequent in the first line of a text file."""
+    if is_parquet(path):
+        return ","
+    first = next(line_blocks(path, Ignored(), None, 1 << 16), (1, b""))[1].partition(b"\n")[0]
+    return max(",;\t", key=lambda one: first.count(one.encode()))
 
 
 def _scale_of(tick: tuple[int, int]) -> int:
     """Return the ticks per token, or 0 if the prices of the table are in ticks, not money."""
     digits, places = tick
     return ticks_per_token(10**places, digits) if digits != 10**places else 0
+
+
+def _lot_wei(lot: tuple[int, int]) -> int:
+    """Return a lot of tokens in wei; a lot that is no whole number of wei counts as one token."""
+    digits, places = lot
+    wei, rest = divmod(digits * WEI_PER_TOKEN, 10**places)
+    return wei if wei and not rest else WEI_PER_TOKEN
 
 
 def _instruments(name: str, numbers: list[int]) -> list[Instrument]:
@@ -182,12 +206,41 @@ def _instruments(name: str, numbers: list[int]) -> list[Instrument]:
     ]
 
 
+def _stored(path: FilePath, name: str) -> list[Any]:
+    """Read a JSON list from the metadata of a Parquet file written by this package."""
+    if not is_parquet(path):
+        return []
+    try:
+        found = json.loads((parquet_schema(path).metadata or {}).get(name.encode(), b"[]"))
+    except (ValueError, RecursionError):
+        return []
+    return found if isinstance(found, list) else []
+
+
+def _named(path: FilePath, name: str, numbers: list[int]) -> list[Instrument]:
+    """Return the books of a table, with the names in its metadata if it has any."""
+    known = {
+        one[0]: Instrument(one[0], str(one[1]), str(one[2]))
+        for one in _stored(path, "instruments")
+        if isinstance(one, list) and len(one) == 3 and type(one[0]) is int
+    }
+    if set(numbers) <= known.keys() and all(0 <= number < 2**16 for number in known):
+        return [known[number] for number in sorted(known)]
+    return _instruments(name, numbers)
+
+
+def _labels(path: FilePath, lo: int, hi: int) -> list[str]:
+    labels = [one for one in _stored(path, "labels") if isinstance(one, str)]
+    return labels if len(labels) == hi - lo + 1 else []
+
+
 def _metadata(path: FilePath) -> dict[str, int]:
     """Read grid, lot and scale from the metadata of a Parquet file written by this package."""
     if not is_parquet(path):
         return {}
     metadata = parquet_schema(path).metadata or {}
-    texts = {name: metadata.get(name.encode(), b"") for name in ("lo", "hi", "lot_wei", "scale")}
+    numbers = ("lo", "hi", "lot_wei", "scale", "inferred")
+    texts = {name: metadata.get(name.encode(), b"") for name in numbers}
     return {name: int(text) for name, text in texts.items() if text.isdigit() and len(text) < 40}
 
 
@@ -196,8 +249,8 @@ def _names(path: FilePath, separator: str, header: bool) -> list[str]:
     if is_parquet(path):
         return list(parquet_schema(path).names)
     first = next(line_blocks(path, Ignored(), None, 1 << 16), (1, b""))[1]
-    cells = first.partition(b"\n")[0].decode("utf-8", "replace").strip("\ufeff\r").split(separator)
-    return [cell.strip() for cell in cells] if header else [""] * len(cells)
+    cells = first.partition(b"\n")[0].decode("utf-8", "replace").split(separator)
+    return [cell.strip().strip('"') for cell in cells] if header else [""] * len(cells)
 
 
 def _places(path: FilePath, names: list[str], columns: Columns) -> dict[str, int]:
@@ -208,6 +261,11 @@ def _places(path: FilePath, names: list[str], columns: Columns) -> dict[str, int
     places = {}
     for field in EVENT.names or ():
         column = columns.get(field, field)
+        if names.count(str(column)) > 1:
+            raise ReplayFormatError(
+                f"{plain_name(path)}: column {column!r} for {field} must occur once; "
+                f"got {', '.join(names)}"
+            )
         if isinstance(column, int) and 0 <= column < len(names):
             places[field] = column
         elif column in names:
@@ -260,7 +318,9 @@ def _survey(blocks: Iterator[Records]) -> TableSurvey:
 def _events(
     path: FilePath, shape: Shape, skip: int, problems: Problems, progress: Progress
 ) -> Iterator[Records]:
-    texts = _parquet_text(path) if is_parquet(path) else _text(path, problems, progress, skip)
+    texts = (
+        _parquet_text(path, shape) if is_parquet(path) else _text(path, problems, progress, skip)
+    )
     latest = -(2**63)
     for first, block in texts:
         cells = Cells(
@@ -270,6 +330,7 @@ def _events(
             first=first,
             problems=problems,
             separator=shape.separator,
+            expected=f"numbers or words as {', '.join(shape.places)}",
         )
         events = _block(cells, shape)
         so_far = np.maximum(np.maximum.accumulate(events["ts_ns"]), latest)
@@ -288,18 +349,38 @@ def _events(
 def _text(
     path: FilePath, problems: Problems, progress: Progress, skip: int
 ) -> Iterator[tuple[int, bytes]]:
+    head = b""
     for first, text in line_blocks(path, problems, progress, BLOCK_BYTES):
-        yield (first + 1, text.partition(b"\n")[2]) if skip and first == 1 else (first, text)
+        if first == 1 and skip:
+            head, _, text = text.partition(b"\n")
+            first = 2
+        # A quoted cell with a separator inside it still has the wrong number of cells.
+        yield first, _without_heads(text, head, problems).replace(b'"', b"")
 
 
-def _parquet_text(path: FilePath) -> Iterator[tuple[int, bytes]]:
-    """Yield the rows of a Parquet file as CSV; times become nanoseconds."""
+def _without_heads(text: bytes, head: bytes, problems: Problems) -> bytes:
+    """Blank later copies of the header line, which files have that were joined."""
+    text, line = b"\n" + text, b"\n" + head + b"\n"
+    while head and line in text:
+        problems.remark(HEADER_AGAIN, text.count(line))
+        text = text.replace(line, b"\n\n")
+    return text[1:]
+
+
+def _parquet_text(path: FilePath, shape: Shape) -> Iterator[tuple[int, bytes]]:
+    """Yield the rows of a Parquet file as CSV; times become nanoseconds, other columns empty."""
     arrow, csv = map(need_pyarrow, ("pyarrow", "pyarrow.csv"))
     first = 1
     options = csv.WriteOptions(include_header=False, quoting_style="none")
+    fields = set(shape.places.values())
     for batch in parquet_batches(path):
         with parquet_errors(path):
-            columns = [_plain_column(arrow, column) for column in batch.columns]
+            empty = arrow.nulls(batch.num_rows)
+            # Columns without a field may have types that CSV cannot hold, such as lists.
+            columns = [
+                _plain_column(arrow, column) if place in fields else empty
+                for place, column in enumerate(batch.columns)
+            ]
             text = io.BytesIO()
             csv.write_csv(arrow.table(columns, names=batch.schema.names), text, options)
         yield first, text.getvalue()
@@ -323,7 +404,8 @@ def _block(cells: Cells, shape: Shape) -> Records:
         elif field == "size":
             columns[field] = _units(cells, place, shape.lot)
         elif field in PLAIN_FIELDS:
-            columns[field] = cells.integers(place)
+            # Spreadsheets and data frames write integers as 17.0.
+            columns[field] = cells.decimals(place, 0)
         else:
             words = shape.sides if field == "side" else shape.kinds
             columns[field] = _numbers(cells, place, words)

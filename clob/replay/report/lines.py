@@ -8,7 +8,7 @@ two units wide per column, so that a column has a middle.
 """
 
 import itertools
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -30,11 +30,18 @@ class Span(NamedTuple):
     """The last time in the last column; not before ``start_ns``."""
     columns: int
     """The number of columns, 1 or more."""
+    detail: int = 1
+    """The number of fine columns in each, for readers who zoom in."""
 
     @property
     def width_ns(self) -> int:
         """The length of the range."""
         return self.last_ns - self.start_ns + 1
+
+    @property
+    def fine(self) -> "Span":
+        """The same range in fine columns; each column has the same number of them."""
+        return Span(self.start_ns, self.last_ns, self.columns * self.detail)
 
     def begins(self) -> list[int]:
         """Return the first time of each column, and the end of the last."""
@@ -90,16 +97,51 @@ def reduce_steps(
         The exact lowest, highest and last value of each column.
     """
     order = np.maximum.accumulate(times)
-    begins, edges = span.begins(), span.edges(order)
+    edges = np.array(span.edges(order), np.int64)
+    starts, stops = edges[:-1], edges[1:]
+    begins = np.array([min(one, LAST_NS) for one in span.begins()[:-1]], np.int64)
+    # The value before the column belongs to it, unless another one starts with the column.
+    held = starts > 0
+    inside = np.flatnonzero(held & (starts < stops))
+    held[inside] = order[starts[inside]] != begins[inside]
+    firsts = np.where(held, starts - 1, starts)
     known = np.ones(len(values), np.bool_) if exists is None else exists
-    rows: list[tuple[int | None, int | None, int | None]] = []
-    for begin, (start, stop) in zip(begins, itertools.pairwise(edges), strict=False):
-        # The value before the column belongs to it, unless another one starts with the column.
-        first = start - 1 if start and (start == stop or order[start] != begin) else start
-        some = values[first:stop][known[first:stop]]
-        low, high = (int(some.min()), int(some.max())) if len(some) else (None, None)
-        rows.append((low, high, int(values[stop - 1]) if stop and known[stop - 1] else None))
-    return Columns(*map(list, zip(*rows, strict=True)))
+    rows, counts = np.flatnonzero(known), np.cumsum(known)
+    # Places of the first and behind the last known value of each column.
+    firsts, ends = (np.concatenate(([0], counts))[places] for places in (firsts, stops))
+    low, high = (_reduced(kind, values[rows], firsts, ends) for kind in (np.minimum, np.maximum))
+    last = [int(values[stop - 1]) if stop and known[stop - 1] else None for stop in stops.tolist()]
+    return Columns(low, high, last)
+
+
+def _reduced(
+    kind: np.ufunc, values: npt.NDArray[Any], firsts: Integers, ends: Integers
+) -> list[int | None]:
+    """Return the least or greatest of each range of values; None for empty ranges."""
+    found: list[int | None] = [None] * len(firsts)
+    full = np.flatnonzero(firsts < ends)
+    if len(full):
+        # Every second result is that of a range; the value behind the end is only a limit.
+        limits = np.stack([firsts[full], ends[full]], axis=1).ravel()
+        reduced = kind.reduceat(np.concatenate((values, values[-1:])), limits)[::2]
+        for place, value in zip(full.tolist(), reduced.tolist(), strict=True):
+            found[place] = value
+    return found
+
+
+def coarsen(columns: Columns, detail: int) -> Columns:
+    """Combine each ``detail`` columns into one, exactly as if reduced to the wider ones.
+
+    Each column must be a nanosecond long or longer.
+    """
+    low, high, last = columns
+    groups = range(0, len(last), detail)
+
+    def combine(kind: Callable[[Iterable[int]], int], parts: list[int | None]) -> list[int | None]:
+        known = ([one for one in parts[at : at + detail] if one is not None] for at in groups)
+        return [kind(some) if some else None for some in known]
+
+    return Columns(combine(min, low), combine(max, high), last[detail - 1 :: detail])
 
 
 def add_up(times: Integers, values: Integers, span: Span) -> list[int]:

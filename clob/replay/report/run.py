@@ -2,7 +2,7 @@
 
 # ruff: noqa: D102 - the members are documented by Backtest and Setting
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from clob.book import Book
@@ -37,6 +37,9 @@ class ReportedSetting(Protocol):
 
     @property
     def note(self) -> str: ...
+
+    @property
+    def labels(self) -> Sequence[str]: ...
 
     @property
     def problems(self) -> Mapping[str, int]: ...
@@ -98,6 +101,9 @@ class ReportedRun(Protocol):
 
     @property
     def depths(self) -> Depths | None: ...
+
+    @property
+    def fees(self) -> str: ...
 
     @property
     def digest(self) -> str: ...

@@ -1,17 +1,21 @@
 """The sections of a report: headline tiles, figures and tables."""
 
+from typing import Any
+
 import numpy as np
 
-from clob.replay.report.figure import figure
+from clob.replay.report.figure import Unit, figure
 from clob.replay.report.formats import amount, change, cut, number, percent
 from clob.replay.report.heatmap import heat
-from clob.replay.report.lines import Columns, Scale, Span
+from clob.replay.report.lines import Columns, Scale, Span, scale_of
 from clob.replay.report.panels import (
     depth_panel,
+    own_data,
     position_panel,
     price_lines,
     price_panel,
     price_range,
+    price_unit,
     volume_panel,
     wealth_panels,
 )
@@ -36,6 +40,9 @@ COLUMNS_MAX = 960
 COLUMNS_MIN = 320
 """The number of columns of a figure if there are many books."""
 
+DETAIL = 16
+"""The number of fine columns in each, which readers see by zooming in."""
+
 
 def _faint(text: str) -> Markup:
     return tag("p", text, class_="faint")
@@ -45,7 +52,9 @@ def span_of(result: ReportedRun, drawn: int = 1) -> Span:
     """Return the time axis of all figures; it has fewer columns if more books are drawn."""
     start = result.setting.start_ns
     count = max(COLUMNS_MAX * 2 // max(drawn, 2), COLUMNS_MIN)
-    return Span(start, max(result.setting.last_ns, start), count)
+    span = Span(start, max(result.setting.last_ns, start), count)
+    # A column shorter than a nanosecond would show the value before it.
+    return span._replace(detail=min(max(span.width_ns // count, 1), DETAIL))
 
 
 def drawn_flows(flows: list[Flow]) -> list[Flow]:
@@ -68,32 +77,65 @@ def book_sections(
     """Write the figures of books and the positions of their markets.
 
     Returns:
-        Id, heading and content of each book.
+        Id, heading and content of each book. Of several books, the first with own fills is open,
+        or the first; the others are folded.
     """
     span = span_of(result, len(drawn))
+    opened = next((one for one in drawn if len(one.own_fills)), drawn[0] if drawn else None)
     sections = []
     for place, flow in enumerate(drawn):
         key, market = flow.instrument.number, flow.instrument.number // 2
-        figures = [_prices(flow, span), _depth(result, flow, span)]
-        following = drawn[place + 1].instrument.number // 2 if place + 1 < len(drawn) else None
+        figures = _book_figures(result, flow, span)
+        before = drawn[place - 1].instrument.number // 2 if place else None
         pair = [one for one in flows if one.instrument.number // 2 == market]
-        panel = position_panel(pair, span) if following != market else None
+        panel = position_panel(pair, span) if before != market else None
         if panel is not None:
             figures.append(figure(f"position-{market}", "Position", span, [panel]))
-        sections.append((f"book-{key}", flow.name, together(figures)))
+        content = together(figures)
+        if len(drawn) > 1:
+            content = _folded(flow, content, opened=flow is opened)
+        sections.append((f"book-{key}", flow.name, content))
     return sections
 
 
-def _prices(flow: Flow, span: Span) -> Markup:
+def _folded(flow: Flow, content: Markup, *, opened: bool) -> Markup:
+    """Put the figures of a book behind its name, with a summary."""
+    facts = f"{number(len(flow.trades))} trades, {number(len(flow.own_fills))} own fills"
+    heading = tag("summary", tag("h2", flow.name), tag("span", facts, class_="faint"))
+    return tag("details", heading, content, class_="book", open=opened)
+
+
+def _book_figures(result: ReportedRun, flow: Flow, span: Span) -> list[Markup]:
     lines = price_lines(flow, span)
+    return [_prices(result, flow, lines, span), _depth(result, flow, lines, span)]
+
+
+def _prices(result: ReportedRun, flow: Flow, lines: dict[str, Columns], span: Span) -> Markup:
     shown = price_range(lines, flow)
     if shown is None:
         return _faint("Trades and best prices were not kept.")
-    panels = [price_panel(flow, lines, *shown, span)]
+    unit = unit_of_prices(result)
+    panels = [price_panel(flow, lines, scale_of(*shown), unit, span)]
     if len(flow.trades):
         panels.append(volume_panel(flow, span))
     note = "" if _all_shown(lines, panels[0].scale) else "Some best prices are outside the frame."
-    return figure(f"price-{flow.instrument.number}", "Price", span, panels, note=note)
+    more = _labels(result) | {"own": own_data(flow, span)}
+    return figure(_key("price", flow), "Price", span, panels, note=note, more=more)
+
+
+def unit_of_prices(result: ReportedRun) -> Unit:
+    """Return the unit of the prices of a run: odds where the recording has them, or ticks."""
+    return price_unit(result.setting.labels, result.setting.lo)
+
+
+def _labels(result: ReportedRun) -> dict[str, Any]:
+    """Return the texts of prices as the script reads them."""
+    setting = result.setting
+    return {"labels": {"low": setting.lo, "texts": setting.labels}} if setting.labels else {}
+
+
+def _key(name: str, flow: Flow) -> str:
+    return f"{name}-{flow.instrument.number}"
 
 
 def _all_shown(lines: dict[str, Columns], scale: Scale) -> bool:
@@ -102,11 +144,11 @@ def _all_shown(lines: dict[str, Columns], scale: Scale) -> bool:
     return all(b is None or (scale.low <= b[0] and b[1] <= scale.high) for b in bounds)
 
 
-def _depth(result: ReportedRun, flow: Flow, span: Span) -> Markup:
+def _depth(result: ReportedRun, flow: Flow, lines: dict[str, Columns], span: Span) -> Markup:
     if result.depths is None:
         return _faint("The depth was not sampled; run backtest(..., sample=256).")
     setting = result.setting
-    shown = price_range(price_lines(flow, span), flow) or (setting.lo, setting.hi)
+    shown = price_range(lines, flow) or (setting.lo, setting.hi)
     air = max((shown[1] - shown[0]) // 3, 8)
     low, high = max(shown[0] - air, setting.lo), min(shown[1] + air, setting.hi)
     columns = span._replace(columns=min(span.columns, len(result.depths.times)))
@@ -116,10 +158,9 @@ def _depth(result: ReportedRun, flow: Flow, span: Span) -> Markup:
     note = f"From {number(picture.least)} lots (faint) to {number(picture.most)} (strong)."
     if picture.band > 1:
         note += f" Each row is the sum of {picture.band} prices."
-    panel = depth_panel(flow, picture, columns)
-    return figure(
-        f"depth-{flow.instrument.number}", "Depth", columns, [panel], note=note, more=picture.more
-    )
+    panel = depth_panel(flow, picture, unit_of_prices(result), span)
+    more = picture.more | _labels(result) | {"own": f"price-{flow.instrument.number}"}
+    return figure(_key("depth", flow), "Depth", span, [panel], note=note, more=more)
 
 
 def queue_section(orders: OwnOrders, queue_ranks: list[Rank]) -> Markup:
@@ -183,7 +224,8 @@ def tiles(result: ReportedRun, money: Money | None, orders: OwnOrders, flows: li
     parts.append(tile("fills", "Trades", number(result.counts["fills"]), traded))
     check = result.check
     if check is not None:
-        exact = f"{number(check.exact)} of {number(check.takers)} recorded takers exact"
+        exact = f"{number(check.exact)} of {number(check.takers)} "
+        exact += "inferred takers exact" if check.inferred else "recorded takers exact"
         parts.append(tile("exact", "Reproduced", percent(check.exact, check.takers), exact))
     parts.append(tile("divergences", "Divergences", number(result.divergence.total)))
     return tag("dl", *parts, class_="tiles")

@@ -1,7 +1,7 @@
 """The tables of a report: money, orders, queues, the check, the divergences, the markets."""
 
 import bisect
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 
@@ -73,6 +73,7 @@ def money_table(result: ReportedRun, money: Money) -> Markup:
         ("wealth at the end", amount(money.wealth)),
         ("collateral at the end", amount(money.collateral)),
         ("fees paid", amount(money.fees)),
+        ("fee schedule", result.fees),
         ("largest drawdown", _drawdown(money)),
     ]
     if money.fee_tokens:
@@ -182,7 +183,8 @@ def check_table(check: Comparison) -> Markup:
     for name, recorded, equal, first in rows:
         place = "none" if first is None else number(first)
         cells.append((name, number(recorded), number(equal), percent(equal, recorded), place))
-    head = ("", "recorded", "reproduced", "share", "first difference at event")
+    source = "inferred" if check.inferred else "recorded"
+    head = ("", source, "reproduced", "share", "first difference at event")
     return table("check", head, cells)
 
 
@@ -198,8 +200,13 @@ def divergence_table(divergence: Divergences) -> Markup:
     return written
 
 
-def markets_table(result: ReportedRun, flows: list[Flow], drawn: Iterable[int]) -> Markup:
-    """Write one row per book."""
+def markets_table(
+    result: ReportedRun,
+    flows: list[Flow],
+    drawn: Iterable[int],
+    price: Callable[[int], str] = number,
+) -> Markup:
+    """Write one row per book; ``price`` formats a price."""
     shown = set(drawn)
     head = ("Book", "trades", "volume, lots", "own fills", "own volume", "tokens held")
     rows = []
@@ -219,7 +226,7 @@ def markets_table(result: ReportedRun, flows: list[Flow], drawn: Iterable[int]) 
                 number(len(flow.own_fills)),
                 number(flow.own_volume),
                 amount(held),
-                *("-" if price is None else number(price) for price in ends),
+                *("-" if end is None else price(end) for end in ends),
             )
         )
     return table("books", (*head, "bid at the end", "ask at the end"), rows)

@@ -11,6 +11,7 @@ from clob.replay.sim.latency cimport Connection
 cdef object GTC
 cdef object FILL_OR_KILL
 cdef object RESTING
+cdef object SENT
 cdef object FILLED
 cdef object CANCELLED
 cdef long POST_ONLY
@@ -76,7 +77,7 @@ cdef class ExchangeAccount:
     cpdef deliver_replies(self, now_ns)
 
     @cython.locals(outcome=OutcomeView)
-    cpdef _handle_fill(self, OwnOrder order, OwnFill fill)
+    cpdef _handle_fill(self, OwnOrder order, OwnFill fill, charge)
 
     @cython.locals(outcome=OutcomeView)
     cpdef _handle_order(self, OwnOrder order, tuple data)

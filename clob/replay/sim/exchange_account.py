@@ -40,6 +40,7 @@ POST_ONLY, FOK = int(Flag.POST_ONLY), int(Flag.FOK)
 LIMIT, IOC = int(Kind.LIMIT), int(Kind.IOC)
 GTC, FILL_OR_KILL = TimeInForce.GTC, TimeInForce.FOK
 RESTING, FILLED, CANCELLED = OrderState.RESTING, OrderState.FILLED, OrderState.CANCELLED
+SENT = OrderState.SENT
 
 
 class ExchangeAccount:
@@ -99,7 +100,7 @@ class ExchangeAccount:
         elif kind == CANCEL:
             self.cancel(ts_ns, target)
         elif kind == ON_FILL:
-            self._handle_fill(target, data)
+            self._handle_fill(target, *data)
         elif kind == ON_ORDER:
             self._handle_order(target, data)
         elif kind == EXCHANGE:
@@ -161,7 +162,10 @@ class ExchangeAccount:
 
     def cancel(self, ts_ns: int, order: OwnOrder) -> None:
         """Cancel an order if a part of it still rests."""
-        if order._left and self._driver.cancel(ts_ns, order.outcome.instrument, order.id):
+        if order.arrived_ns < 0:
+            # It overtook its order, which the exchange does not know.
+            order.cancelling = False
+        elif order._left and self._driver.cancel(ts_ns, order.outcome.instrument, order.id):
             self._set_left(ts_ns, order, 0)
             self._reply(ts_ns, ON_ORDER, order, (CANCELLED, ""))
 
@@ -196,12 +200,12 @@ class ExchangeAccount:
                 continue
             self._set_left(ts_ns, order, order._left - size)
             charge = self.portfolio.trade(
-                instrument, order.side, fill.price, size * self._lot_wei, fill.resting
+                instrument, order.side, fill.price, size * self._lot_wei, fill.resting, order.id
             )
             self.fills.append(fill)
             self.charges.append(charge)
             self._record_position(ts_ns, instrument)
-            self._reply(ts_ns, ON_FILL, order, fill)
+            self._reply(ts_ns, ON_FILL, order, (fill, charge))
         self.record_equity(now_ns)
 
     def _set_left(self, ts_ns: int, order: OwnOrder, left: int) -> None:
@@ -274,7 +278,7 @@ class ExchangeAccount:
     # ----- replies to the strategy -------------------------------------------------------------
 
     def _reply(self, ts_ns: int, kind: int, target: object, data: object) -> None:
-        self.replies.append((self._reply_connection.arrival_ns(ts_ns), kind, target, data))
+        self._reply_connection.send(self.replies, ts_ns, kind, target, data)
 
     def deliver_replies(self, now_ns: int) -> None:
         """Deliver the replies that have arrived by now."""
@@ -282,17 +286,15 @@ class ExchangeAccount:
         while replies and replies[0][0] <= now_ns:
             self.deliver(replies.popleft())
 
-    def _handle_fill(self, order: OwnOrder, fill: OwnFill) -> None:
-        """Apply a fill to the strategy's portfolio and order."""
+    def _handle_fill(self, order: OwnOrder, fill: OwnFill, charge: Charge) -> None:
+        """Apply a fill and its fee to the strategy's portfolio and order."""
         outcome, size = order.outcome, fill.size
         if self.known is not self.portfolio:
-            self.known.trade(
-                fill.instrument, order.side, fill.price, size * self._lot_wei, fill.resting
-            )
+            self.known.enter(fill.instrument, order.side, fill.price, size * self._lot_wei, charge)
         order.filled += size
         if order.filled == order.size:
             order.state, order.is_open = FILLED, False
-            del outcome._open[order.id]
+            outcome._open.pop(order.id, None)
         if self.on_fill:
             notice = Fill(order, fill.price, fill.size, fill.ts_ns, fill.resting)
             self.on_fill(outcome.market, notice)
@@ -300,10 +302,13 @@ class ExchangeAccount:
     def _handle_order(self, order: OwnOrder, data: tuple[OrderState, str]) -> None:
         """Apply an order's new state."""
         outcome = order.outcome
+        if data[0] is RESTING and order.state is not SENT:
+            # A later reply overtook this one.
+            return
         order.state, order.code = data
         if order.state is not RESTING:
             order.is_open = False
-            del outcome._open[order.id]
+            outcome._open.pop(order.id, None)
         if self.on_order:
             self.on_order(outcome.market, order)
 

@@ -1,9 +1,11 @@
-"""Trading fees: none, the rate of the specification, or a curve.
+"""Trading fees: none, the rate of the specification, a curve, or a share of net winnings.
 
 A fee schedule is any callable from :class:`Traded` to :class:`Charge`, so another exchange's
-schedule is a function of a few lines. All amounts are integers in wei.
+schedule is a function of a few lines. Those of some venues have names
+(:mod:`clob.replay.sim.fee_schedules`). All amounts are integers in wei.
 """
 
+import abc
 import dataclasses
 from collections.abc import Callable
 from typing import NamedTuple, TypeAlias
@@ -12,6 +14,9 @@ from clob.order import Side
 
 BPS = 10_000
 """Basis points in 100 %."""
+
+PPM = 1_000_000
+"""Parts per million in 100 %."""
 
 
 class Traded(NamedTuple):
@@ -99,10 +104,10 @@ class RateFees:
 
 @dataclasses.dataclass(frozen=True)
 class CurveFees:
-    """A fee in collateral that is highest at a price of one half.
+    """A fee that is highest at a price of one half, rounded for each fill.
 
-    Both sides pay ``bps * size * p * (scale - p) / (10_000 * scale**2)``, rounded up to a multiple
-    of ``step_wei`` for each fill. Seven per cent rounded up to the cent, for example, is
+    The rate at a price is ``bps * (p * (scale - p) / scale**2)**exponent``. Both sides pay it in
+    collateral, on each token. Seven per cent rounded up to the cent, for example, is
     ``CurveFees(incoming_bps=700, resting_bps=0, step_wei=10**16)``.
 
     >>> CurveFees(incoming_bps=700, step_wei=10**16)(Traded(Side.BUY, 50, 10**20, False, 100))
@@ -115,19 +120,162 @@ class CurveFees:
     """Rate of a resting order, in basis points; negative for a rebate."""
     step_wei: int = 1
     """Fees are multiples of this, in wei."""
+    exponent: int = 1
+    """Power of the curve, 1 or more."""
+    round_up: bool = True
+    """Whether fees are rounded up to a step, not down; rebates likewise, up is towards zero."""
+    of_received: bool = False
+    """Whether the rate is of the received amount: of tokens for a buyer, collateral for a seller.
+    Otherwise it is collateral for each token."""
 
     def __post_init__(self) -> None:
-        """Raise ``ValueError`` for an invalid step."""
-        if type(self.step_wei) is not int or self.step_wei < 1:
-            raise ValueError(f"step_wei must be an integer of 1 or more; got {self.step_wei!r}")
+        """Raise ``ValueError`` for an invalid step or exponent."""
+        for name in ("step_wei", "exponent"):
+            value = getattr(self, name)
+            if type(value) is not int or value < 1:
+                raise ValueError(f"{name} must be an integer of 1 or more; got {value!r}")
 
     def __call__(self, traded: Traded) -> Charge:
         """Return the fee on one side of a trade.
 
         Args:
-            traded: any trade. Rebates are rounded up too, that is towards zero.
+            traded: any trade.
         """
         bps = self.resting_bps if traded.resting else self.incoming_bps
-        share = bps * traded.size * traded.price * (traded.scale - traded.price)
-        steps = -(-share // (BPS * traded.scale**2 * self.step_wei))
-        return Charge(steps * self.step_wei, 0)
+        curve = traded.price * (traded.scale - traded.price)
+        share: int = bps * traded.size * curve**self.exponent
+        whole: int = BPS * traded.scale ** (2 * self.exponent) * self.step_wei
+        buys = traded.side == Side.BUY
+        if self.of_received and not buys:
+            share, whole = share * traded.price, whole * traded.scale
+        steps = -(-share // whole) if self.round_up else share // whole
+        fee = steps * self.step_wei
+        return Charge(0, fee) if self.of_received and buys else Charge(fee, 0)
+
+
+class FeesByOrder(abc.ABC):
+    """Base class of schedules whose rounding depends on the earlier fills of the same order."""
+
+    def __call__(self, traded: Traded) -> Charge:
+        """Return the fee on the first fill of an order.
+
+        Args:
+            traded: one side of a trade.
+        """
+        return self.charge(traded, 0)[0]
+
+    @abc.abstractmethod
+    def charge(self, traded: Traded, carried: int) -> tuple[Charge, int]:
+        """Return the fee on a fill, and the amount to carry to the next fill of the order.
+
+        Args:
+            traded: one side of a trade.
+            carried: the amount that the previous fill of the order carried; 0 for the first.
+        """
+
+
+@dataclasses.dataclass(frozen=True)
+class BalanceFees(FeesByOrder):
+    """A curve in collateral, rounded so that balances stay multiples of a unit, as at Kalshi.
+
+    A fill pays ``ppm * size * p * (scale - p) / (1_000_000 * scale**2)``, rounded up to a multiple
+    of ``step_wei``, and a rounding fee that leaves the change of the balance a multiple of
+    ``unit_wei``. The rounding fees of the fills of an order are summed, and whole units of the sum
+    are refunded, up to the fee of the fill. Many small fills thus cost about as much as one.
+
+    >>> fees = BalanceFees(incoming_ppm=70_000)
+    >>> fees(Traded(Side.BUY, 50, 10**18, False, 100))
+    Charge(collateral=20000000000000000, tokens=0)
+    >>> fees.charge(Traded(Side.BUY, 50, 10**18, False, 100), 8 * 10**15)
+    (Charge(collateral=10000000000000000, tokens=0), 500000000000000)
+    """
+
+    incoming_ppm: int = 0
+    """Rate of an incoming order, in parts per million."""
+    resting_ppm: int = 0
+    """Rate of a resting order, in parts per million."""
+    unit_wei: int = 10**16
+    """The precision of balances, in wei; a cent by default."""
+    step_wei: int = 10**12
+    """The precision of fees before the rounding fee, in wei."""
+
+    def __post_init__(self) -> None:
+        """Raise ``ValueError`` for a rate or precision out of range."""
+        for name in ("incoming_ppm", "resting_ppm"):
+            value = getattr(self, name)
+            if type(value) is not int or not 0 <= value <= PPM:
+                raise ValueError(f"{name} must be an integer from 0 to {PPM}; got {value!r}")
+        for name in ("unit_wei", "step_wei"):
+            value = getattr(self, name)
+            if type(value) is not int or value < 1:
+                raise ValueError(f"{name} must be an integer of 1 or more; got {value!r}")
+
+    def charge(self, traded: Traded, carried: int) -> tuple[Charge, int]:
+        """Return the fee on a fill, and the rounding fees of the order that are not refunded.
+
+        Args:
+            traded: the trade. At a price below 0 or above the scale only the rounding fee remains.
+            carried: the rounding fees of earlier fills of the order that are not refunded.
+        """
+        ppm = self.resting_ppm if traded.resting else self.incoming_ppm
+        share = ppm * traded.size * max(traded.price * (traded.scale - traded.price), 0)
+        fee = -(-share // (PPM * traded.scale**2 * self.step_wei)) * self.step_wei
+        paid = traded.size * traded.price // traded.scale
+        change = (paid if traded.side == Side.SELL else -paid) - fee
+        rounding = change % self.unit_wei
+        fee, carried = fee + rounding, carried + rounding
+        refund = min(carried, fee) // self.unit_wei * self.unit_wei
+        return Charge(fee - refund, 0), carried - refund
+
+
+@dataclasses.dataclass(frozen=True)
+class Commission:
+    """A share of the net winnings of each market, charged when it settles and not per trade.
+
+    Net winnings are the profit of all trades of the market and of its settlement; a net loss costs
+    nothing. A market that does not settle in the run is not charged.
+
+    >>> Commission(500).of(400 * 10**18)
+    20000000000000000000
+    """
+
+    bps: int
+    """The rate, in basis points."""
+    together: tuple[tuple[int, ...], ...] = ()
+    """Groups of market numbers whose winnings count together, such as the runners of a race. Each
+    other market counts alone."""
+
+    def __post_init__(self) -> None:
+        """Raise ``ValueError`` for a rate out of range, or a market in two groups."""
+        if type(self.bps) is not int or not 0 <= self.bps <= BPS:
+            raise ValueError(
+                f"a commission must be an integer from 0 to {BPS} (basis points); got {self.bps!r}"
+            )
+        markets = [market for group in self.together for market in group]
+        if len(set(markets)) < len(markets):
+            raise ValueError(f"a market must be in one group; got {self.together!r}")
+
+    def __call__(self, traded: Traded) -> Charge:
+        """Charge nothing for a trade.
+
+        Args:
+            traded: one side of a trade.
+        """
+        del traded
+        return FREE
+
+    def of(self, winnings: int) -> int:
+        """Return the commission on net winnings, rounded down to the wei.
+
+        Args:
+            winnings: in wei; negative for a loss.
+        """
+        return max(winnings, 0) * self.bps // BPS
+
+    def group(self, market: int) -> tuple[int, ...]:
+        """Return the numbers of the markets that count together with a market, itself included.
+
+        Args:
+            market: its number.
+        """
+        return next((group for group in self.together if market in group), (market,))

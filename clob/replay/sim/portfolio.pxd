@@ -24,6 +24,12 @@ cdef class Portfolio:
     cdef public dict holdings
     cdef public object fees
     cdef public object scale
+    cdef object _by_order
+    cdef dict _carried
+    cdef object _commission
+    cdef object _rule
+    cdef dict _winnings
+    cdef dict _settled
 
     cpdef Portfolio fork(self)
 
@@ -35,7 +41,8 @@ cdef class Portfolio:
 
     cpdef wealth(self, marks)
 
-    cpdef trade(self, instrument, side, price, size, resting)
+    cpdef trade(self, instrument, side, price, size, resting, order=*)
+    cpdef enter(self, instrument, side, price, size, charge)
 
     @cython.locals(holding=Holding)
     cpdef free(self, instrument)

@@ -5,7 +5,8 @@ numbered ``market * 2 + outcome``, with YES 0 and NO 1. Prices are ticks, ``scal
 a whole token.
 
 **Trades.** A trade of ``size`` tokens at ``price`` moves ``size * price // scale`` collateral, as
-in the engine. Fees come on top (:mod:`clob.replay.sim.fees`).
+in the engine. Fees come on top (:mod:`clob.replay.sim.fees`); a commission on net winnings is
+charged when the market settles.
 
 **Cost and profit.** A holding has one total cost. Tokens that leave it take a proportional share,
 ``cost * leaving // size``; the last token takes the rest, so no wei is lost. The realised profit
@@ -26,7 +27,8 @@ from collections.abc import Mapping
 from clob.order import Side
 from clob.replay.errors import PortfolioError
 from clob.replay.io.recording import CENTS
-from clob.replay.sim.fees import FREE, Charge, Fees, Traded, no_fees
+from clob.replay.sim.fee_schedules import FeeSchedule
+from clob.replay.sim.fees import FREE, Charge, Commission, Fees, FeesByOrder, Traded, no_fees
 
 # Looking up an enum member takes 0.1 us, comparing with one as long.
 BUY = int(Side.BUY)
@@ -129,6 +131,13 @@ class Portfolio:
         """The fee schedule."""
         self.scale: int = scale
         """Ticks in the price of a whole token."""
+        rule = fees.fees if isinstance(fees, FeeSchedule) else fees
+        self._by_order: FeesByOrder | None = rule if isinstance(rule, FeesByOrder) else None
+        self._carried: dict[int, int] = {}
+        self._commission: Commission | None = rule if isinstance(rule, Commission) else None
+        self._rule: Fees | None = None if rule is no_fees or self._commission else rule
+        self._winnings: dict[int, int] = {}
+        self._settled: dict[int, int] = {}
 
     def fork(self) -> "Portfolio":
         """Return an independent copy."""
@@ -138,6 +147,8 @@ class Portfolio:
         other.realised, other.fees_paid = self.realised, self.fees_paid
         for instrument, holding in self.holdings.items():
             other.holdings[instrument] = holding.copy()
+        other._carried, other._winnings = dict(self._carried), dict(self._winnings)
+        other._settled = dict(self._settled)
         return other
 
     # ----- queries -----------------------------------------------------------------------------
@@ -179,9 +190,40 @@ class Portfolio:
         """Return the unrealised profit, in wei; marks as in :meth:`value`."""
         return self.value(marks) - self.cost
 
+    def _repr_html_(self) -> str:
+        """Return the money and the first holdings as two tables, for notebooks."""
+        from clob import notebook  # noqa: PLC0415 - only where it is shown
+
+        money = [
+            ("collateral", notebook.token_amount(self.collateral)),
+            ("reserved by buy orders", notebook.token_amount(self.reserved)),
+            ("cost of all tokens", notebook.token_amount(self.cost)),
+            ("realised profit", notebook.token_amount(self.realised)),
+            ("fees paid", notebook.token_amount(self.fees_paid)),
+        ]
+        begun = f"{notebook.token_amount(self.initial)} at the start"
+        shown = sorted(self.holdings.items())[: notebook.ROWS_MAX]
+        rows = [
+            (
+                f"market {number // 2} {'NO' if number % 2 else 'YES'}",
+                notebook.token_amount(held.size),
+                notebook.token_amount(held.reserved),
+                notebook.token_amount(held.cost),
+                f"{share(100 * 100, held.cost, held.size) / 100:.2f} ¢" if held.size else "-",
+            )
+            for number, held in shown
+        ]
+        titles = ("tokens of", "size", "reserved", "cost", "cost of one")
+        head = ["Portfolio", begun if self.covered else "unlimited credit"]
+        return notebook.table(head, (), money) + notebook.table(
+            ["Holdings"], titles, rows, more=len(self.holdings) - len(shown)
+        )
+
     # ----- trading -----------------------------------------------------------------------------
 
-    def trade(self, instrument: int, side: Side, price: int, size: int, resting: bool) -> Charge:
+    def trade(
+        self, instrument: int, side: Side, price: int, size: int, resting: bool, order: int = -1
+    ) -> Charge:
         """Apply one side of a trade.
 
         Args:
@@ -190,20 +232,40 @@ class Portfolio:
             price: in ticks.
             size: tokens, in wei.
             resting: whether the own order was the resting one.
+            order: the own order, for schedules that round per order; -1 is an order of one fill.
 
         Returns:
             The fee.
         """
         charge = FREE
-        if self.fees is not no_fees:
-            charge = self.fees(Traded(side, price, size, resting, self.scale))
+        if self._rule is not None:
+            traded = Traded(side, price, size, resting, self.scale)
+            if self._by_order is None:
+                charge = self._rule(traded)
+            else:
+                carried = self._carried.get(order, 0) if order >= 0 else 0
+                charge, carried = self._by_order.charge(traded, carried)
+                if order >= 0:
+                    self._carried[order] = carried
+        self.enter(instrument, side, price, size, charge)
+        return charge
+
+    def enter(self, instrument: int, side: Side, price: int, size: int, charge: Charge) -> None:
+        """Apply one side of a trade whose fee is known; the arguments are those of :meth:`trade`.
+
+        Args:
+            instrument: the token.
+            side: whether it was bought or sold.
+            price: in ticks.
+            size: tokens, in wei.
+            charge: the fee.
+        """
         paid = size * price // self.scale
         if side == BUY:
             self._move(instrument, size - charge.tokens, paid + charge.collateral)
         else:
             self._move(instrument, -size - charge.tokens, charge.collateral - paid)
         self.fees_paid += charge.collateral
-        return charge
 
     def split(self, market: int, size: int) -> None:
         """Exchange collateral for YES and NO tokens.
@@ -234,7 +296,10 @@ class Portfolio:
         self._move(2 * market + 1, -size, size // 2 - size)
 
     def settle(self, market: int, price: int) -> None:
-        """Pay out all tokens of a market.
+        """Pay out all tokens of a market, and charge a commission on its net winnings.
+
+        Where several markets count together, each settlement charges or refunds the difference to
+        the commission on the winnings of those settled so far.
 
         Args:
             market: number of the market.
@@ -251,6 +316,8 @@ class Portfolio:
             size = self.size(instrument)
             if size:
                 self._move(instrument, -size, -share(worth, size, self.scale))
+        if self._commission is not None:
+            self._charge_commission(self._commission, market)
 
     # ----- reservations of resting orders ------------------------------------------------------
 
@@ -316,8 +383,24 @@ class Portfolio:
         holding = self.holdings.get(instrument)
         if holding is None:
             holding = self.holdings[instrument] = Holding()
+        profit = holding.move(size, paid)
         self.collateral -= paid
-        self.realised += holding.move(size, paid)
+        self.realised += profit
+        if self._commission is not None:
+            market = instrument // 2
+            self._winnings[market] = self._winnings.get(market, 0) + profit
+
+    def _charge_commission(self, commission: Commission, market: int) -> None:
+        """Charge the commission of the group of a market that settles."""
+        group = commission.group(market)
+        charged = sum(self._settled.get(one, 0) for one in group)
+        self._settled.setdefault(market, 0)
+        winnings = sum(self._winnings.get(one, 0) for one in group if one in self._settled)
+        owed = commission.of(winnings) - charged
+        self._settled[market] += owed
+        self.collateral -= owed
+        self.realised -= owed
+        self.fees_paid += owed
 
 
 def share(amount: int, part: int, whole: int) -> int:

@@ -172,10 +172,13 @@ class Session(OrderGateway):
     ) -> OwnOrder:
         """Send an order."""
         if type(price) is not int or type(size) is not int:
-            raise TypeError(f"price and size must be integers; got {price!r} and {size!r}")
+            raise TypeError(
+                f"price (ticks) and size (lots) must be integers; got {price!r} and {size!r}"
+            )
         if not (-TICK_LIMIT <= price <= TICK_LIMIT and -LOTS_MAX <= size <= LOTS_MAX):
             raise ValueError(
-                f"price {price} or size {size} is outside the range of the record format"
+                f"price must be from -{TICK_LIMIT} to {TICK_LIMIT} (ticks), and size from "
+                f"-{LOTS_MAX} to {LOTS_MAX} (lots); got {price} and {size}"
             )
         if time_in_force is GTD:
             raise ValueError("a backtest does not support GTD; cancel the order instead")
@@ -186,24 +189,22 @@ class Session(OrderGateway):
         order = OwnOrder(order_id, outcome, side, price, size, time_in_force, post_only, now_ns)
         orders.append(order)
         outcome._open[order_id] = order
-        arrival_ns = self._order_connection.arrival_ns(now_ns)
-        self._arrivals.append((arrival_ns, SUBMIT, order, None))
+        self._order_connection.send(self._arrivals, now_ns, SUBMIT, order, None)
         return order
 
     def cancel(self, order: OwnOrder) -> None:
         """Send a cancel, once per order."""
         if order.is_open and not order.cancelling:
             order.cancelling = True
-            arrival_ns = self._order_connection.arrival_ns(self.now_ns)
-            self._arrivals.append((arrival_ns, CANCEL, order, None))
+            self._order_connection.send(self._arrivals, self.now_ns, CANCEL, order, None)
 
     def exchange(self, market: MarketView, size: int, merges: bool) -> None:
         """Send a split or a merge."""
         if type(size) is not int:
             raise TypeError(f"size must be an integer; got {size!r}")
         market.exchanging += 1
-        arrival_ns = self._order_connection.arrival_ns(self.now_ns)
-        self._arrivals.append((arrival_ns, EXCHANGE, market, (size, merges)))
+        data = (size, merges)
+        self._order_connection.send(self._arrivals, self.now_ns, EXCHANGE, market, data)
 
 
 def _overrides(strategy: Strategy, method: str) -> bool:

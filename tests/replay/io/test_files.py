@@ -36,7 +36,7 @@ def test_zstandard(tmp_path):
     path = tmp_path / "a.zst"
     path.write_bytes(zstandard.ZstdCompressor().compress(TEXT))
     assert b"".join(byte_blocks(path, Problems())) == TEXT
-    path.write_bytes(b"none of it")
+    path.write_bytes(b"\0none of it")
     with pytest.raises(ReplayFormatError, match="damaged file"):
         list(byte_blocks(path, Problems()))
 

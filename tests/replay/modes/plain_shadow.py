@@ -155,7 +155,9 @@ class PlainBook:
         spare = 0
         if done and left > 0 and kind == Kind.IOC:
             spare = left
-        elif done and left > 0 and rests and not self.crossed(side, price, own=False):
+        elif done and left > 0 and rests:
+            for ghost in self.crossed(side, price, own=False):
+                self.drop(ghost)
             self.entries.append(Entry(order_id, side, price, left))
             spare = 0 if flags & Flag.POST_ONLY else left
         return side, fills, spare, before

@@ -54,9 +54,14 @@ def test_restored_order_keeps_its_place_and_owner(book_class):
 def test_order_that_rested_in_history_rests(book_class):
     found, counts, _ = after(book_class, bid(9, 50, 7), filled(1, 5, 50), filled(2, 5, 50))
     assert (found, counts) == (START[2:], {"sizes": 1})
-    # The book cannot hold a bid at the price of an ask, even if history did.
+
+
+def test_orders_through_which_history_rests_another_are_ghosts(book_class):
     found, counts, _ = after(book_class, bid(9, 50, 3))
-    assert (found, counts) == (START, {"traded": 1})
+    assert (found, counts) == ([(9, 50, 3), *START[2:]], {"ghost": 1})
+    found, counts, check = after(book_class, bid(9, 51, 9), filled(1, 5, 50), bid(10, 51, 1))
+    assert (found, counts) == ([(9, 51, 4), (10, 51, 1)], {"ghost": 1})
+    assert (check.takers, check.exact) == (1, 0)
 
 
 def test_rest_of_an_order_follows_the_recorded_fills(book_class):
@@ -126,8 +131,8 @@ def test_best_prices_are_reported_after_the_correction(book_class):
 def test_correction_reports_whether_it_was_complete(book_class, kind):
     book = book_class()
     command = RecordedCommand(0, 0, 0, 9, 5, 0, 50, 0, kind, Side.BUY, 0)
-    assert not apply_recorded_fills(book, command, [], [(1, 5, 50)], done=True)
+    assert apply_recorded_fills(book, command, [], [(1, 5, 50)], done=True) == (False, ())
     book.run(batch(ask(1, 51, 5)))
-    assert not apply_recorded_fills(book, command, [], [(1, 0, 51)], done=True)
-    assert apply_recorded_fills(book, command, [], [], done=True)
+    assert apply_recorded_fills(book, command, [], [(1, 0, 51)], done=True) == (False, ())
+    assert apply_recorded_fills(book, command, [], [], done=True) == (True, ())
     assert (9 in book) is (kind is Kind.LIMIT)

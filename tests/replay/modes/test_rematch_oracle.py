@@ -9,8 +9,9 @@ from clob.replay import synthetic_day
 from clob.replay.io.streams import Instrument, Stream
 from clob.replay.modes.rematch import StreamDriver
 from clob.replay.samples.synthetic import Draws
+from clob.replay.sim.delays import between
 from clob.replay.sim.fees import RateFees
-from clob.replay.sim.latency import Latency, between
+from clob.replay.sim.latency import Latency
 from clob.replay.sim.portfolio import Portfolio
 from clob.replay.sim.session import Session
 from clob.replay.sim.strategy import Strategy

@@ -5,6 +5,7 @@ import json
 
 import pytest
 
+from clob.cli import main
 from clob.records import Kind
 from clob.replay import Instrument, ReplayFormatError, ReplayWarning, backtest, open_stream
 from clob.replay.io.detect import detect
@@ -176,7 +177,8 @@ def test_handicap_is_part_of_the_runner(written):
 
 
 def test_level_rule_is_applied(written):
-    path = written(BOOK, line(T + 6, runner(atb=[[3.1, 6]])), line(T + 7, runner(atb=[[3.1, 5]])))
+    changes = line(T + 6, runner(atb=[[3.1, 6]])), line(T + 7, runner(atb=[[3.1, 5]]))
+    path = written(START, BOOK, *changes)
     youngest, oldest = (
         rows_of(read_betfair(path, level_rule=rule))[-1] for rule in ("tail", "head")
     )
@@ -234,3 +236,45 @@ def test_market_without_an_id_is_a_problem_only_with_changes(written):
 def test_file_without_a_runner_is_rejected(written):
     with pytest.raises(ReplayFormatError, match="the file has no runner of a market"):
         read_betfair(written({"op": "mcm", "pt": T}))
+
+
+def test_trade_behind_a_better_price_is_a_record_not_a_fill(written):
+    """The feed may report a trade at 3.10 while an order waits at 3.15."""
+    path = written(START, BOOK, line(T + 9, runner(trd=[[3.1, 6]], atb=[[3.1, 1]])))
+    stream = read_betfair(path)
+    assert rows_of(stream)[-2:] == [
+        (Kind.TRADE, 0, 0, 152, 600),
+        (Kind.REDUCE, 0, 0, 152, 200),
+    ]
+    assert stream.problems.remarks["trade at a price behind the best"] == 1
+    result = backtest(stream)
+    assert (result.check.ok, result.check.inferred, result.divergence.total) == (True, True, 0)
+    assert "inferred takers exact" in str(result)
+
+
+FINE = definition() | {"priceLadderDefinition": {"type": "FINEST"}}
+LINE = definition() | {"bettingType": "ASIAN_HANDICAP_DOUBLE_LINE"}
+
+
+@pytest.mark.parametrize("finer", [FINE, LINE])
+def test_markets_with_finer_prices_extend_the_ladder(written, finer):
+    levels = runner(atb=[[2.11, 9.73], [2.1, 4]], atl=[[3.2, 2.49]])
+    won = finer | definition("CLOSED", ("WINNER", "LOSER"))
+    path = written(line(T, definition=finer), line(T + 5, levels), line(T + 6, definition=won))
+    stream = read_betfair(path)
+    assert (stream.lo, stream.hi, len(stream.labels)) == (1, 351, 351)
+    events = next(stream.chunks())
+    prices = events["price"][events["kind"] == Kind.LIMIT].tolist()
+    assert sorted(map(stream.label, prices)) == ["2.10", "2.11", "3.20"]
+    assert events["price"][events["kind"] == Kind.SETTLE].tolist() == [352, 0]
+    with pytest.raises(ReplayFormatError, match=r"1\.1668\.bz2:2: .*step of the ladder, got 2\.11"):
+        list(read_betfair(written(START, line(T + 5, levels))).chunks())
+
+
+def test_command_line_prints_odds_and_calls_fills_inferred(written, capsys):
+    path = written(START, BOOK, line(T + 9, runner(trd=[[3.15, 4]], atb=[[3.15, 7.73]])))
+    assert main(["replay", str(path)]) == 0
+    out = capsys.readouterr().out
+    assert "1 of 1 inferred fills reproduced exactly, 3 of 3 best prices; the venue" in out
+    assert "│  3.15 │" in out
+    assert "recorded fill" not in out

@@ -96,7 +96,7 @@ def test_other_files_are_rejected(tmp_path, content):
 
 
 def test_file_without_market_by_order_records_is_rejected(tmp_path):
-    with pytest.raises(ReplayFormatError, match="a file with market-by-order records"):
+    with pytest.raises(ReplayFormatError, match="no market-by-order record"):
         read_dbn(write(tmp_path, [OTHER]))
 
 
@@ -126,3 +126,11 @@ def test_layout_matches_the_databento_package(tmp_path):
     for field in ("instrument_id", "ts_event", "order_id", "price", "size", "ts_recv"):
         assert ours[field] == getattr(found, field)
     assert (ours["action"], ours["side"]) == (b"T", b"B")
+
+
+def test_other_schema_is_named(tmp_path):
+    path = tmp_path / "es.dbn"
+    metadata = b"GLBX.MDP3".ljust(16, b"\0") + (2).to_bytes(2, "little") + bytes(40)
+    path.write_bytes(b"DBN\x03" + len(metadata).to_bytes(4, "little") + metadata + OTHER)
+    with pytest.raises(ReplayFormatError, match=r"es\.dbn: schema mbp-10; mbo is needed"):
+        read_dbn(path)

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from clob.records import Flag, Kind
 from clob.replay import ReplayFormatError
 from clob.replay.errors import ReplayWarning
+from clob.replay.io.detect import detect
 from clob.replay.io.streams import INVENTED_ID
 from clob.replay.readers.lobster import INCOMING_ID, read_lobster
 from clob.replay.readers.lobster import lines as lobster_lines
@@ -197,7 +198,6 @@ BROKEN = [
     ("34200.95,1,104,1099511627776,5000,1", "unreadable line", "1099511627776"),
     ("34200.95,1,2305843009213693952,5,5000,1", "unreadable line", "2305843009213693952"),
     ("34200.95,1,104,5.5,5000,1", "unreadable line", "5.5"),
-    ("34200.9500000001,1,104,5,5000,1", "unreadable line", "0000001"),
     ("34200.15,1,104,5,5000,1", "clock backwards", "time must not be before"),
     ("34200.95,1,102,5,5100,-1", "order twice", "order 102 is already in the book, with 6 lots"),
     ("34200.95,2,102,50,5100,-1", "too much", "order 102 has 6 lots, got a reduction by 50"),
@@ -251,7 +251,7 @@ def test_damaged_archive_is_reported(tmp_path):
     path.write_bytes(gzip.compress(MESSAGES.encode())[:-12])
     with pytest.raises(ReplayFormatError, match="damaged file: decompression failed"):
         list(read_lobster(path).chunks())
-    path.write_bytes(b"no archive")
+    path.write_bytes(b"\0no archive")
     with pytest.raises(ReplayFormatError, match=r"the file has no LOBSTER message; .*damaged file"):
         read_lobster(path)
 
@@ -269,3 +269,49 @@ def test_invalid_arguments_are_rejected(write):
         read_lobster(write(MESSAGES), on_problem="ignore")
     with pytest.raises(FileNotFoundError):
         read_lobster("absent.csv")
+
+
+def test_times_of_more_than_nine_decimals_are_rounded_and_counted(write):
+    lines = MESSAGES.splitlines()
+    late = ["34200.95000000049999,1,104,5,5000,1", "34200.9500000005,1,105,5,5000,1"]
+    stream = read_lobster(write("\n".join([*lines[:13], *late]) + "\n"))
+    times = next(stream.chunks())["ts_ns"][-2:] - 34_200 * 10**9
+    assert times.tolist() == [950_000_000, 950_000_001]
+    assert stream.problems.remarks["time rounded to a nanosecond"] == 2
+    assert len(stream.problems) == 0
+
+
+@pytest.mark.parametrize("head", ["Time,Type,ID,Size,Price,Direction", '"t","k","o","s","p","d"'])
+@pytest.mark.parametrize("mark", ["", "\ufeff"])
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+@pytest.mark.parametrize("separator", [",", ";"])
+def test_column_names_marks_and_separators_are_recognised(write, head, mark, end, separator):
+    expected = next(read_lobster(write(MESSAGES)).chunks())
+    text = f"{mark}{head}\n{MESSAGES}".replace("\n", end).replace(",", separator)
+    path = write(text)
+    assert detect(path) == "lobster"
+    stream = read_lobster(path)
+    found = next(stream.chunks())
+    expected["seq"] += 1
+    for field in ("ts_ns", "kind", "side", "price", "size"):
+        assert found[field].tolist() == expected[field].tolist()
+    assert stream.problems.remarks["header line skipped"]
+    with path.open("a") as file:
+        file.write(f"oops{end}")
+    with pytest.raises(ReplayFormatError, match="expected 6 cells, got 1: 'oops'"):
+        list(read_lobster(path).chunks())
+
+
+def test_book_file_alone_is_named(write):
+    path = write(MESSAGES).with_name("XY_orderbook_2.csv")
+    path.write_text(BOOK)
+    with pytest.raises(ReplayFormatError, match="got a LOBSTER book file; expected its message"):
+        detect(path)
+
+
+def test_book_of_another_file_is_noticed(write):
+    path = write(MESSAGES)
+    book = path.with_name("other_book.csv")
+    book.write_text("900000,5,100,5\n" * len(MESSAGES.splitlines()))
+    with pytest.raises(ReplayFormatError, match="the book belongs to another file than XY_"):
+        read_lobster(path, book)

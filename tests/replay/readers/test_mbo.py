@@ -31,14 +31,18 @@ SNAP = [
     (0, "A", "A", 42, 6, 3, SNAPSHOT),
     (0, "A", "A", 43, 9, 4, SNAPSHOT),
 ]
+FIRST = [(1, "T", "A", 40, 1, 9, 0), (1, "F", "B", 40, 1, 1, LAST)]
+"""A trade, with which continuous trading begins."""
 
 
 @pytest.fixture
 def read(tmp_path):
     """Write records of time, action, side, ticks, size, id and flags, and read them."""
 
-    def reading(rows, **options):
+    def reading(rows, recv=None, **options):
         table = [(ts + 5, ts, a, s, p * TICK, n, o, f, 0) for ts, a, s, p, n, o, f in rows]
+        if recv is not None:
+            table = [(at, *row[1:]) for at, row in zip(recv, table, strict=True)]
         path = tmp_path / "records.npz"
         np.savez(path, events=np.array(table, RECORD))
         return read_mbo(path, **{"tick": TICK} | options)
@@ -251,3 +255,33 @@ def test_invalid_files_are_rejected(tmp_path, read):
         read([(0, "A", "B", 2**33, 5, 1, SNAPSHOT)])
     with pytest.raises(ReplayFormatError, match="expected a non-empty array 'events'"):
         read([])
+
+
+def test_trade_without_a_side_is_a_record(read):
+    """Trades of hidden orders have no side, and no order of the book is filled."""
+    stream = read([*SNAP, *FIRST, (2, "T", "N", 42, 3, 0, LAST), (3, "C", "A", 42, 5, 2, LAST)])
+    kinds = [row[0] for row in rows_of(stream)]
+    assert kinds == [Kind.IOC, Kind.FILL, Kind.TRADE, Kind.CANCEL]
+    assert stream.problems.remarks["trade without a side"] == 1
+
+
+def test_fill_shows_the_side_of_its_trade(read):
+    fill = [(2, "T", "N", 42, 1, 0, 0), (2, "F", "A", 42, 1, 2, LAST)]
+    kinds = [(row[0], row[2]) for row in rows_of(read([*SNAP, *FIRST, *fill]))]
+    assert kinds[2:] == [(Kind.IOC, 0), (Kind.FILL, 1)]
+
+
+def test_event_time_may_precede_that_of_a_record_that_was_received_earlier(read):
+    """Some venues state the time of entry of an order."""
+    rows = [(1, "A", "B", 40, 1, 50, LAST), (0, "A", "B", 40, 1, 51, LAST)]
+    stream = read([*SNAP, *rows], recv=[*[1] * len(SNAP), 5, 6])
+    events = np.concatenate(list(stream.chunks()))
+    new = events[events["kind"] == Kind.LIMIT]
+    assert new["ts_ns"].tolist() == [1, 1]
+    assert stream.problems.remarks["event time before that of the record ahead"] == 1
+
+
+def test_trades_of_an_auction_are_counted(read):
+    stream = read([*SNAP, (1, "T", "N", 41, 3, 0, LAST), *FIRST])
+    list(stream.chunks())
+    assert stream.problems.remarks["trade before continuous trading"] == 1

@@ -199,7 +199,7 @@ def test_formats_are_detected(tmp_path, day):
         (tmp_path / "x").write_bytes(content)
         with pytest.raises(ReplayFormatError):
             detect(tmp_path / "x")
-    (tmp_path / "x.csv.gz").write_bytes(b"no archive")
+    (tmp_path / "x.csv.gz").write_bytes(b"\0no archive")
     with pytest.raises(ReplayFormatError, match="damaged file"):
         detect(tmp_path / "x.csv.gz")
     with pytest.raises(ValueError, match=r"format must be auto, .*; got 'pdf'"):

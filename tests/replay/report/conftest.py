@@ -22,3 +22,11 @@ def plain(day):
 def many():
     """A run in several markets."""
     return run(several(), collateral=300 * 10**18, outcome={0: 100})
+
+
+@pytest.fixture(scope="session")
+def odds(day):
+    """A run whose recording has a text for each price."""
+    stream = Stream.of(day)
+    stream.labels = tuple(f"{100 + tick}.5" for tick in range(day.lo, day.hi + 1))
+    return run(stream)

@@ -1,7 +1,8 @@
 """Parses a report into its elements, tables, figures and data."""
 
-import itertools
+import base64
 import json
+import zlib
 from html.parser import HTMLParser
 
 VOID = {"meta", "img", "br"}
@@ -50,13 +51,25 @@ class Page(HTMLParser):
         return {row[0]: row[1:] for row in cells}
 
     def data(self, name):
-        """Return the tooltip texts of a figure."""
+        """Return the data of a figure, with the values of each series by column."""
         script = [one for one in walk(self.one("figure", id=name)) if one["tag"] == "script"]
-        data = json.loads(text_of(script[0]))
-        for line in data["lines"]:
-            # A text equal to the one before is written as 0.
-            line["texts"] = list(itertools.accumulate(line["texts"], repeated))
+        data = json.loads(zlib.decompress(base64.b64decode(text_of(script[0]))))
+        for panel in data["panels"]:
+            for series in panel["series"]:
+                restore(series)
         return data
+
+
+def restore(series):
+    """Replace differences by values: each last one counts from the one before it."""
+    base = 0
+    for at, step in enumerate(series["last"]):
+        held = base + (step or 0)
+        series["last"][at] = None if step is None else held
+        for part, end in (("low", min(base, held)), ("high", max(base, held))):
+            if series[part][at] is not None:
+                series[part][at] += end
+        base = held
 
 
 def walk(element):
@@ -73,10 +86,6 @@ def fits(element, tag, attributes):
         if name not in known or (value is not True and known[name] != value):
             return False
     return tag is None or element["tag"] == tag
-
-
-def repeated(before, text):
-    return before if text == 0 else text
 
 
 def text_of(element):

@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from clob.replay.report.lines import Span, add_up, reduce_steps
+from clob.replay.report.lines import Span, add_up, coarsen, reduce_steps
 
 spans = st.builds(
     lambda start, width, columns: Span(start, start + width, columns),
@@ -65,6 +65,18 @@ def test_columns_are_exact(made, data):
         last = so_far[-1] if so_far else None
         wanted = values[last] if last is not None and there[last] else None
         assert found.last[column] == wanted
+
+
+@given(series(wei), st.integers(1, 7), st.data())
+def test_fine_columns_combine_to_the_wide_ones(made, detail, data):
+    span, times, values = made
+    there = data.draw(st.lists(st.booleans(), min_size=len(values), max_size=len(values)))
+    rows, known = np.array(values, object), np.array(there, np.bool_)
+    fine = span._replace(detail=detail).fine
+    assert fine.columns == span.columns * detail
+    assume(detail == 1 or fine.width_ns >= fine.columns)
+    found = coarsen(reduce_steps(times, rows, fine, known), detail)
+    assert found == reduce_steps(times, rows, span, known)
 
 
 @given(series(st.integers(0, 2**63 - 1)))

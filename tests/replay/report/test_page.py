@@ -3,6 +3,7 @@
 import base64
 import dataclasses
 import hashlib
+import itertools
 import re
 
 import numpy as np
@@ -12,10 +13,12 @@ from clob.records import Kind
 from clob.replay import Instrument, Stream, backtest, merge, read_npz
 from clob.replay.check.divergence import EXPLANATIONS
 from clob.replay.report import notebook, page, write_report
-from clob.replay.report.sections import DRAWN_MAX
+from clob.replay.report.figure import encode, unit_of
+from clob.replay.report.lines import Columns
+from clob.replay.report.sections import DETAIL, DRAWN_MAX
 from clob.replay.report.summary import money_of, own_orders
 from tests.books import ask, bid, row
-from tests.replay.report.reading import Page, text_of, walk
+from tests.replay.report.reading import Page, restore, text_of, walk
 from tests.replay.report.runs import NAME, run, stream_of
 from tests.replay.streams import stream_of as stream_of_rows
 from tests.replay.streams import taker
@@ -120,19 +123,60 @@ def test_table_has_one_row_per_book(many):
     assert wei(told["frost YES"][4]) == held[-1]
 
 
-def test_tooltips_match_the_tables(own):
+def test_values_of_figures_match_the_tables(own):
     data = Page(page(own)).data("wealth")
-    for line, field in zip(data["lines"][::2], ("wealth", "collateral"), strict=True):
-        assert len(line["texts"]) == data["count"] == 960
-        assert wei(line["texts"][-1].split(" ")[0]) == own.equity[field][-1]
+    assert data["count"] * data["detail"] == 960 * DETAIL
+    for panel, field in zip(data["panels"][::2], ("wealth", "collateral"), strict=True):
+        (series,) = panel["series"]
+        assert len(series["last"]) == 960 * DETAIL
+        unit = int(panel["unit"])
+        assert series["last"][-1] * unit == own.equity[field][-1]
+        assert max(series["high"]) * unit == max(own.equity[field])
+        assert min(series["low"]) * unit == min(own.equity[field])
 
 
-def test_own_fills_are_in_the_tooltip_of_their_column(own):
+def test_amounts_beyond_the_integers_of_scripts_are_rounded_down():
+    values = Columns([-(10**30) - 1], [10**30 + 1], [3])
+    unit = unit_of([*values.low, *values.high, *values.last])
+    assert unit == 10**15
+    series = encode(values, unit)
+    restore(series)
+    assert series == {"low": [-(10**15) - 1], "high": [10**15], "last": [0]}
+
+
+def test_own_fills_are_in_the_data_of_their_column(own):
     data = Page(page(own)).data("price-0")
-    start, width, count = int(data["start"]), int(data["width"]), data["count"]
-    (texts,) = [line["texts"] for line in data["lines"] if line["colour"] == "own"]
+    start, width, count = int(data["start"]), int(data["width"]), data["count"] * data["detail"]
     columns = {(int(ts) - start) * count // width for ts in own.own_fills["ts_ns"]}
-    assert {place for place, text in enumerate(texts) if text is not None} == columns
+    mine = data["own"]
+    assert {*itertools.accumulate(mine["columns"])} == columns
+    left_out = sum(more for _, more in mine["more"])
+    assert len(mine["sizes"]) + left_out == len(own.own_fills)
+    assert sum(mine["sizes"]) <= own.own_fills["size"].sum()
+    resting = sum(kind < 2 for kind in mine["kinds"])
+    assert resting <= np.count_nonzero(own.own_fills["resting"])
+
+
+def test_volume_is_complete(own):
+    (_, volume) = Page(page(own)).data("price-0")["panels"]
+    assert sum(volume["series"][0]["last"]) == own.fills["size"].sum()
+
+
+def test_prices_are_odds_where_the_recording_has_them(odds):
+    labels, lo = odds.setting.labels, odds.setting.lo
+    shown = Page(page(odds))
+    assert f"prices {labels[0]} to {labels[-1]} (odds)" in text_of(shown.one("header"))
+    assert "prices as odds" in text_of(shown.one("footer"))
+    levels = next(one for one in walk(shown.one("figure", id="price-0")) if is_levels(one))
+    assert {text_of(one) for one in levels["parts"]} <= {*labels}
+    for name in ("price-0", "depth-0"):
+        data = shown.data(name)
+        assert data["panels"][0]["kind"] == "price"
+        assert data["labels"] == {"low": lo, "texts": [*labels]}
+
+
+def is_levels(element):
+    return element["attributes"].get("class") == "levels"
 
 
 # ----- visible parts ---------------------------------------------------------------------------
@@ -177,7 +221,7 @@ def test_tables_not_kept_are_not_drawn(day):
 def test_tiny_runs(rows, sample):
     stream = stream_of_rows(*rows, has_fills=False)
     assert Page(page(backtest(stream, sample=sample))).figure("events") == str(len(rows))
-    Page(page(run(stream, sample=sample, every_ns=None)))
+    Page(page(run(stream, sample=sample, every_ns=10**15)))
 
 
 def test_busiest_books_are_drawn_and_all_are_in_the_table():
@@ -185,6 +229,8 @@ def test_busiest_books_are_drawn_and_all_are_in_the_table():
     shown = Page(page(run(stream)))
     drawn = [one for one in shown.find("figure") if one["attributes"]["id"].startswith("price")]
     assert len(drawn) == DRAWN_MAX
+    folded = shown.find("details", class_="book")
+    assert ["open" in one["attributes"] for one in folded] == [True] + [False] * (DRAWN_MAX - 1)
     links = [one for one in walk(shown.one("table", id="books")) if one["tag"] == "a"]
     assert len(links) == DRAWN_MAX
     assert len(shown.table("books")) == 1 + 12
@@ -203,12 +249,13 @@ def test_page_is_self_contained(own, tmp_path):
             assert name not in ("onclick", "onload", "onerror")
             if name in ("href", "src"):
                 assert value.startswith(("#", "data:image/png;base64,"))
-    assert re.findall(r"https?://|@import|url\(", path.read_text("utf-8")) == []
+    text = path.read_text("utf-8").replace('"http://www.w3.org/2000/svg"', "")
+    assert re.findall(r"https?://|^import|@import|url\(", text, re.MULTILINE) == []
 
 
 def test_only_its_own_script_may_run(own):
     shown = Page(page(own))
-    (script,) = [one for one in shown.find("script") if not one["attributes"]]
+    (script,) = [one for one in shown.find("script") if one["attributes"] == {"type": "module"}]
     text = "".join(script["parts"])
     known = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
     policy = shown.one("meta", http_equiv=True)["attributes"]["content"]

@@ -55,8 +55,16 @@ def test_invalid_orders_are_rejected_with_a_code(send, code):
 @pytest.mark.parametrize(
     ("send", "error", "words"),
     [
-        (lambda market: market.buy(50.0, 1), TypeError, "price and size must be integers"),
-        (lambda market: market.sell(50, True), TypeError, "price and size must be integers"),
+        (
+            lambda market: market.buy(50.0, 1),
+            TypeError,
+            r"price \(ticks\) and size \(lots\) must be integers",
+        ),
+        (
+            lambda market: market.sell(50, True),
+            TypeError,
+            r"price \(ticks\) and size \(lots\) must be integers",
+        ),
         (lambda market: market.split(1.5), TypeError, "size must be an integer"),
         (
             lambda market: market.buy(50, 1, time_in_force=TimeInForce.GTD),
@@ -66,12 +74,12 @@ def test_invalid_orders_are_rejected_with_a_code(send, code):
         (
             lambda market: market.buy(50, 2**63),
             ValueError,
-            "price 50 or size .* is outside the range",
+            r"and size from -.* \(lots\); got 50 and 9223372036854775808",
         ),
         (
             lambda market: market.sell(-(2**31), 1),
             ValueError,
-            "is outside the range of the record format",
+            r"price must be from -2147483647 to 2147483647 \(ticks\)",
         ),
         (lambda market: market.no.buy(50, 1), LookupError, "no flow was recorded for market 0 NO"),
         (lambda market: market.no.best_bid, LookupError, "no flow was recorded for market 0 NO"),

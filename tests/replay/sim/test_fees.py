@@ -6,7 +6,15 @@ from hypothesis import strategies as st
 
 from clob import Side
 from clob.matcher.amounts import buyer_fee, seller_fee
-from clob.replay.sim.fees import Charge, CurveFees, RateFees, Traded, no_fees
+from clob.replay.sim.fees import (
+    BalanceFees,
+    Charge,
+    Commission,
+    CurveFees,
+    RateFees,
+    Traded,
+    no_fees,
+)
 from clob.replay.sim.portfolio import Portfolio
 
 cents = st.integers(1, 99)
@@ -64,6 +72,42 @@ def test_rate_out_of_range_is_rejected(bps):
 def test_step_out_of_range_is_rejected(step):
     with pytest.raises(ValueError, match="step_wei must be an integer of 1 or more"):
         CurveFees(step_wei=step)
+
+
+def test_exponent_out_of_range_is_rejected():
+    with pytest.raises(ValueError, match="exponent must be an integer of 1 or more; got 0"):
+        CurveFees(exponent=0)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"incoming_ppm": -1}, "incoming_ppm must be an integer from 0 to 1000000; got -1"),
+        ({"resting_ppm": 0.07}, "resting_ppm must be an integer from 0 to 1000000; got 0.07"),
+        ({"unit_wei": 0}, "unit_wei must be an integer of 1 or more; got 0"),
+        ({"step_wei": True}, "step_wei must be an integer of 1 or more; got True"),
+    ],
+)
+def test_balance_fees_out_of_range_are_rejected(options, message):
+    with pytest.raises(ValueError, match=message):
+        BalanceFees(**options)
+
+
+@pytest.mark.parametrize("bps", [-1, 10_001, 5.0])
+def test_commission_out_of_range_is_rejected(bps):
+    with pytest.raises(ValueError, match="a commission must be an integer from 0 to 10000"):
+        Commission(bps)
+
+
+def test_market_in_two_groups_is_rejected():
+    with pytest.raises(ValueError, match="a market must be in one group"):
+        Commission(500, ((0, 1), (1, 2)))
+
+
+@given(st.integers(-50, 150), wei, st.sampled_from(list(Side)))
+def test_balance_fees_are_never_negative(price, size, side):
+    charge = BalanceFees(incoming_ppm=70_000)(Traded(side, price, size, False, 100))
+    assert charge.collateral >= 0
 
 
 def test_custom_fee_function():

@@ -1,10 +1,12 @@
 """Sessions: when the strategy is called, when messages arrive, and the state each side knows."""
 
 import numpy as np
+import pytest
 
 from clob import Side, TimeInForce
 from clob.replay.io.streams import OWN_ID
-from clob.replay.sim.latency import Latency, between
+from clob.replay.sim.delays import between
+from clob.replay.sim.latency import Latency
 from clob.replay.sim.orders import OrderState
 from clob.replay.sim.session import Session
 from clob.replay.sim.strategy import Strategy
@@ -198,6 +200,70 @@ def test_replies_keep_their_order():
         latency=Latency(reply_ns=lambda _: next(delays)),
     )
     assert strategy.lines == [(150, "RESTING", 40), (150, "RESTING", 41)]
+
+
+def test_cancel_that_overtakes_its_order_has_no_effect_and_may_be_sent_again():
+    orders = []
+    strategy = Diary(
+        at_100=lambda market: orders.append(market.buy(49, 5)) or market.cancel(orders[0]),
+        at_200=lambda market: market.cancel(orders[0]),
+    )
+    play(
+        strategy,
+        *BOOK,
+        at(0, bid(3, 1, 1)),
+        END,
+        latency=Latency(order_ns=50, cancel_ns=20, overtaking=True),
+    )
+    assert strategy.lines == [(150, "RESTING", 49), (220, "CANCELLED", 49)]
+    assert (orders[0].arrived_ns, orders[0].done_ns) == (150, 220)
+
+
+@pytest.mark.parametrize(
+    ("latency", "lines"),
+    [
+        # A fill that overtakes the acknowledgement; the late acknowledgement is dropped.
+        (
+            Latency(reply_ns=90, fill_ns=5, overtaking=True),
+            [(155, "fill", "BUY", 49, 5)],
+        ),
+        (
+            Latency(reply_ns=90, fill_ns=5),
+            [(190, "RESTING", 49), (190, "fill", "BUY", 49, 5)],
+        ),
+    ],
+)
+def test_fill_that_overtakes_the_acknowledgement(latency, lines):
+    strategy = Diary(at_100=lambda market: market.buy(49, 5))
+    session = play(
+        strategy, *BOOK, at(0, bid(3, 1, 1)), at(150, take(5, 1, 49, 5)), END, latency=latency
+    )
+    assert strategy.lines == lines
+    assert session.account.orders[0].state is OrderState.FILLED
+    assert session.markets[0].open_orders == ()
+
+
+def test_cancelled_order_still_learns_of_its_late_fill():
+    orders = []
+    strategy = Diary(
+        at_100=lambda market: orders.append(market.buy(49, 5)),
+        at_200=lambda market: market.cancel(orders[0]),
+    )
+    session = play(
+        strategy,
+        *BOOK,
+        at(0, bid(3, 1, 1)),
+        at(150, take(5, 1, 49, 2)),
+        END,
+        latency=Latency(reply_ns=5, fill_ns=200, overtaking=True),
+    )
+    assert strategy.lines == [
+        (105, "RESTING", 49),
+        (205, "CANCELLED", 49),
+        (350, "fill", "BUY", 49, 2),
+    ]
+    assert (orders[0].state, orders[0].filled) == (OrderState.CANCELLED, 2)
+    assert session.account.known.size(0) == session.account.portfolio.size(0) == 2
 
 
 def test_messages_in_transit_at_the_end_are_dropped():

@@ -11,8 +11,9 @@ from clob.replay import read_npz, sample_path
 from clob.replay.backtest import backtest
 from clob.replay.io.streams import Instrument, Stream, merge
 from clob.replay.modes.rematch import StreamDriver
+from clob.replay.sim.delays import between
 from clob.replay.sim.fees import RateFees
-from clob.replay.sim.latency import Latency, between
+from clob.replay.sim.latency import Latency
 from clob.replay.sim.portfolio import Portfolio
 from clob.replay.sim.session import Session
 from clob.replay.strategies import Arbitrage, InventoryAverse, MarketMaker

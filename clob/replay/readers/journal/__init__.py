@@ -5,7 +5,7 @@ market has two books, one per token. Rejected commands changed nothing and are s
 :func:`clob.journal.verify` proves that a journal leads to the recorded state.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from functools import partial
 from typing import NamedTuple, TypeAlias
@@ -188,14 +188,16 @@ def _events(
     path: FilePath, start: JournalStart, lot_wei: int, problems: Problems, progress: Progress
 ) -> Iterator[Records]:
     matcher, rows = start.matcher(), EventRows(path, {}, lot_wei)
-    _number(rows.numbers, matcher.markets)
+    places: dict[str, int] = {}
+    _number(rows.numbers, places, matcher.markets)
     for record in matcher.open_orders():
         rows.add_seed(matcher.now_ms, record)
     for seq, command in _commands(path, start, problems, progress):
         for events, request, token in execute(matcher, command, problems):
             rows.add_command(seq, command.now_ms, events, request, token)
         if isinstance(command, AddMarket | SetMarket):
-            _number(rows.numbers, matcher.markets)
+            with suppress(RejectedError):  # the command was rejected
+                _number(rows.numbers, places, [matcher.market(command.market.id)])
         if len(rows) >= ROWS:
             yield rows.take()
     if len(rows):
@@ -255,12 +257,13 @@ def _request(matcher: Matcher, command: Command) -> tuple[OrderRequest | None, t
 # ----- first pass ----------------------------------------------------------------------------
 
 
-def _number(numbers: dict[tuple[str, str], int], markets: Sequence[Market]) -> None:
-    """Number the books of all markets, in the order in which the markets were added.
+def _number(
+    numbers: dict[tuple[str, str], int], places: dict[str, int], markets: Iterable[Market]
+) -> None:
+    """Number the books of markets, in the order in which the markets were added.
 
     A market keeps its number when others are removed, or when it is added again.
     """
-    places = {name: number // 2 for (name, _), number in numbers.items()}
     for market in markets:
         place = places.setdefault(market.id, len(places))
         if market.complementary:
@@ -279,7 +282,8 @@ def _survey(
     """Find the markets of a journal and, with ``measures``, the lot that divides all sizes."""
     matcher, lot, ignored = start.matcher(), CommonLot(), Ignored()
     numbers: dict[tuple[str, str], int] = {}
-    _number(numbers, matcher.markets)
+    places: dict[str, int] = {}
+    _number(numbers, places, matcher.markets)
     for record in matcher.open_orders():
         lot.add(record.remaining)
     for _, command in _commands(path, start, problems):
@@ -292,5 +296,6 @@ def _survey(
             with suppress(RejectedError):
                 matcher.apply(command)
         if isinstance(command, AddMarket):
-            _number(numbers, matcher.markets)  # raises for complementary ones before any event
-    return lot.lot_wei or 1, list(dict.fromkeys(name for name, _ in numbers))
+            with suppress(RejectedError):  # raises for complementary ones before any event
+                _number(numbers, places, [matcher.market(command.market.id)])
+    return lot.lot_wei or 1, list(places)

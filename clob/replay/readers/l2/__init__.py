@@ -10,8 +10,12 @@ not in the source, each with ``Flag.SYNTHETIC``:
 - Any other decrease is a cancel, by the chosen rule: ``"tail"`` takes the youngest orders first,
   ``"head"`` the oldest, ``"pro-rata"`` a share of each order, with the remainder of the division
   taken from the youngest, one lot each.
+- A trade at a price behind the best, which no incoming order can reach, is a ``TRADE`` record; its
+  decrease is taken from the head without a fill.
 - A trade without a decrease is a ``TRADE`` record, which does not change the book. Its side is that
   of the resting order; 0 if the source does not state it.
+
+The fills are conclusions of the reader, not records of the venue: ``Stream.inferred`` says so.
 
 After each update the orders add up to the stated size of each level, with one exception: a level
 that crosses the other side is held back until it no longer crosses, and is reported as a problem
@@ -61,4 +65,4 @@ def level_stream(
         levels = Levels(lo=lo, hi=hi, rule=rule, window_ns=window_ns, file=path, problems=problems)
         return levels.events(moments(problems, progress))
 
-    return file_stream(path, read, on_problem, **options)
+    return file_stream(path, read, on_problem, inferred=True, **options)

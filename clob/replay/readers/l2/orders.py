@@ -152,17 +152,36 @@ class Levels:
             self._emit(Kind.CLEAR, 0, (instrument, 0, self._lo), 0)
 
     def _trade(self, key: Key, size: int) -> None:
-        """Fill orders at the head of a level with an incoming order."""
+        """Fill orders at the head of a level with an incoming order.
+
+        Where better-priced orders remain, no incoming order can have come that far: the venue
+        reported late, or the better level is not tradable. Then the trade is a record.
+        """
         queue = self._queues.get(key[:2], {}).get(key[2], [])
         fills = list(_from(queue, size))
-        if fills:
+        if not fills:
+            return
+        total = sum(filled for _, filled in fills)
+        if self._is_behind(key):
+            self._problems.remark("trade at a price behind the best")
+            self._emit(Kind.TRADE, 0, key, total)
+            left = {order[0]: order[1] for order in queue[: len(fills)]}
+            for order_id, _ in fills:
+                rests = left[order_id]
+                self._emit(Kind.REDUCE if rests else Kind.CANCEL, order_id, key, rests)
+        else:
             instrument, side, price = key
-            total = sum(filled for _, filled in fills)
             self._emit(Kind.IOC, self._next_incoming, (instrument, 1 - side, price), total)
             self._next_incoming += 1
             for order_id, filled in fills:
                 self._emit(Kind.FILL, order_id, key, filled, 0)
-            self._prune(key)
+        self._prune(key)
+
+    def _is_behind(self, key: Key) -> bool:
+        """Return whether an order of the same side rests at a better price."""
+        instrument, side, price = key
+        prices = self._queues[instrument, side]
+        return min(prices) < price if side else max(prices) > price
 
     def _size(self, key: Key) -> int:
         queues = self._queues.get(key[:2], {})

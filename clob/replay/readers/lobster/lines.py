@@ -25,6 +25,9 @@ PRICE_LIMIT, SIZE_LIMIT = 2**31 - 1, 2**40
 NO_ASK, NO_BID = 9_999_999_999, -9_999_999_999
 """The prices of empty levels."""
 
+EXPECTED = "time, type 1 to 7, order id, size, price, direction 1 or -1"
+"""The cells of a line, for the texts of problems."""
+
 OUTSIDE = "message outside the grid"
 """The remark for messages outside the grid."""
 
@@ -81,8 +84,19 @@ class MessageLines(NamedTuple):
             yield rest
 
     def _parse(self, text: bytes, first: int, problems: Problems) -> Messages:
-        cells = Cells(text, 6, file=os.fspath(self.path), first=first, problems=problems)
-        ts_ns = cells.decimals(0, 9) + self.midnight_ns
+        first, text = without_header(first, text, problems)
+        cells = Cells(
+            text,
+            6,
+            file=os.fspath(self.path),
+            first=first,
+            problems=problems,
+            separator=separator_of(text),
+            expected=EXPECTED,
+        )
+        times, rounded = cells.rounded(0, 9)
+        problems.remark("time rounded to a nanosecond", rounded)
+        ts_ns = times + self.midnight_ns
         kind, order_id, size = (cells.integers(column) for column in (1, 2, 3))
         money, direction = (cells.integers(column, signed=True) for column in (4, 5))
         price = money // self.tick
@@ -123,6 +137,24 @@ class MessageLines(NamedTuple):
         return rows.some(~late)
 
 
+def separator_of(text: bytes) -> bytes:
+    """Return the separator of a text: a semicolon if its first line has no comma but semicolons."""
+    line = text.partition(b"\n")[0]
+    return b";" if b";" in line and b"," not in line else b","
+
+
+def without_header(first: int, text: bytes, problems: Problems) -> tuple[int, bytes]:
+    """Remove a line of column names from the start of a file."""
+    if first != 1:
+        return first, text
+    line, end, rest = text.partition(b"\n")
+    cell = line.split(separator_of(text))[0].strip(b" \"'\r")
+    if end and cell[:1].isalpha():
+        problems.remark("header line skipped")
+        return 2, rest
+    return first, text
+
+
 def read_levels(
     path: FilePath, problems: Problems, tick: int
 ) -> Iterator[tuple[Integers, Integers]]:
@@ -136,12 +168,22 @@ def read_levels(
     """
     columns = 0
     for first, text in line_blocks(path, problems, None, BLOCK_BYTES):
-        columns = columns or text.partition(b"\n")[0].count(b",") + 1
+        first, text = without_header(first, text, problems)
+        separator = separator_of(text)
+        columns = columns or text.partition(b"\n")[0].count(separator) + 1
         if columns % 4:
             message = f"expected four cells per level, got {columns} cells"
             problems.report("wrong number of cells", message, path, first)
             return
-        cells = Cells(text, columns, file=os.fspath(path), first=first, problems=problems)
+        cells = Cells(
+            text,
+            columns,
+            file=os.fspath(path),
+            first=first,
+            problems=problems,
+            separator=separator,
+            expected="ask price, ask size, bid price, bid size per level",
+        )
         values = [cells.integers(column, signed=True) for column in range(columns)]
         for price in values[::2]:
             exists = (price != NO_ASK) & (price != NO_BID)

@@ -22,6 +22,9 @@ from clob.replay.readers.lobster.lines import (
     read_levels,
 )
 
+BOOK_ROWS = 500
+"""How many lines of a book file are compared with the messages."""
+
 KEPT_ROWS = 1 << 20
 """How many messages are kept for the second pass, at 64 bytes each."""
 
@@ -125,7 +128,7 @@ def survey_of(
 
     Raises:
         OSError: a file cannot be read.
-        ReplayFormatError: the file has no valid message.
+        ReplayFormatError: the file has no valid message, or the book file belongs to another one.
     """
     survey, problems = _Surveyor(), Ignored()
     pairs = None if book_lines is None else BookPairing(book_lines.messages(Ignored()))
@@ -167,8 +170,7 @@ def _empty_reason(lines: MessageLines, problems: Ignored) -> str:
     if outside and lines.grid is not None:
         lo, hi = lines.grid
         return f"all {outside:,} messages are outside the grid {lo}:{hi}"
-    first = f"; {problems.kept[0]}" if problems.kept else ""
-    return f"the file has no LOBSTER message{first}"
+    return f"the file has no LOBSTER message{problems.clause()}"
 
 
 def _nameless(
@@ -180,6 +182,8 @@ def _nameless(
     if not len(rows):
         return []
     until = 1 if after is None else int(after[0])
+    if after is None:
+        _check_book(lines, book, rows)
     named: Counter[tuple[int, int]] = Counter()
     for old in survey.older.values():
         named[old.side, old.price] += old.size
@@ -197,6 +201,27 @@ def _nameless(
         if grid[0] <= price <= grid[1]
     ]
     return [level for level in levels if level.size > 0]
+
+
+def _check_book(lines: MessageLines, book: FilePath, rows: Integers) -> None:
+    """Raise ``ReplayFormatError`` if the new orders of a message file are not in a book file."""
+    first = next(lines.messages(Ignored()))
+    found = missing = 0
+    new = (first.type == NEW) & (first.line <= min(len(rows), BOOK_ROWS))
+    for line, _, _, _, size, price, side in zip(
+        *(column[new].tolist() for column in first), strict=True
+    ):
+        levels = rows[line - 1].reshape(-1, 4)[:, 0 if side else 2 :][:, :2]
+        sizes = dict(levels[levels[:, 1] > 0].tolist())
+        found += sizes.get(price, 0) >= size
+        if sizes and price not in sizes:
+            # Within the visible levels, or better than all of them.
+            missing += price <= max(sizes) if side else price >= min(sizes)
+    if missing > found:
+        raise ReplayFormatError(
+            f"{plain_name(book)}: the book belongs to another file than {plain_name(lines.path)}: "
+            f"{missing} of its first {missing + found} new orders are not in the book after them"
+        )
 
 
 def _overtaken(

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple, TypeAlias
 
 from clob.replay.io.json_lines import Message
+from clob.replay.io.text import received
 from clob.replay.readers import unix_time_ns
 
 SIZE_PLACES = 6
@@ -134,7 +135,7 @@ def _kind(message: Message) -> str:
 def _text(value: Any) -> str:
     """Return a number as text; JSON integers are accepted as well."""
     if isinstance(value, bool) or not isinstance(value, str | int):
-        raise ValueError(f"expected a number, got {value!r}")
+        raise ValueError(f"expected a number, got {received(value)}")
     return str(value)
 
 

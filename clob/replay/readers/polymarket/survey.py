@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from clob.replay.errors import ReplayFormatError
 from clob.replay.io.files import FilePath, Progress, plain_name
-from clob.replay.io.json_lines import BROKEN, messages
+from clob.replay.io.json_lines import BROKEN, messages, reason_of
 from clob.replay.io.problems import Ignored, Problems
 from clob.replay.io.streams import Instrument
 from clob.replay.io.text import places_of
@@ -47,7 +47,7 @@ def read_all(path: FilePath, problems: Problems, progress: Progress) -> Iterator
             try:
                 parsed = read_message(message)
             except BROKEN as error:
-                text = f"{type(error).__name__}: {error}"
+                text = reason_of(error)
                 problems.report("unreadable message", text, path, line)
                 continue
             if parsed is None:
@@ -68,8 +68,8 @@ def survey_of(path: FilePath, outcomes: Mapping[str, str]) -> PolymarketSurvey:
         ReplayFormatError: the dump has no book.
     """
     markets: dict[str, list[str]] = {}
-    places, has_book = PLACES[0], False
-    for _, message in read_all(path, Ignored(), Progress()):
+    places, has_book, ignored = PLACES[0], False, Ignored()
+    for _, message in read_all(path, ignored, Progress()):
         tokens, prices = _tokens_and_prices(message)
         has_book |= isinstance(message, PolymarketBook)
         known = markets.setdefault(message.market, [])
@@ -80,7 +80,8 @@ def survey_of(path: FilePath, outcomes: Mapping[str, str]) -> PolymarketSurvey:
             except ValueError:
                 continue
     if not has_book:
-        raise ReplayFormatError(f"{plain_name(path)}: the dump has no book of a token")
+        text = f"the dump has no book of a token{ignored.clause()}"
+        raise ReplayFormatError(f"{plain_name(path)}: {text}")
     numbers: dict[str, int] = {}
     instruments = []
     for place, (market, tokens) in enumerate(markets.items()):

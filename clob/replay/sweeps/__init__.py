@@ -1,0 +1,1 @@
+"""Many runs of a strategy over one stream: parameters, processes, results, walk-forward slices."""
