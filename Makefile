@@ -23,7 +23,7 @@ SET_HOOKS = if [ "$$(git rev-parse --is-inside-work-tree 2>/dev/null)" = true ] 
 	then git config core.hooksPath .githooks; fi
 
 .PHONY: build compile run test test-long clients compilers contracts check cover bench docs dist \
-	sanitize clean help
+	sanitize instructions clean help
 
 build: $(DEV) compile  ## Install the package and all development tools into .venv, and compile.
 	@$(SET_HOOKS)
@@ -109,7 +109,8 @@ dist: build  ## Build sdist and wheel, and test the wheel in a separate environm
 	$(BIN)/python -m venv $(WHEEL_DIR)/venv
 	$(WHEEL_DIR)/venv/bin/pip install -q --disable-pip-version-check \
 		"$$(echo dist/*.whl)[test]"
-	cp -r pyproject.toml conftest.py README.md benchmarks docs tests $(WHEEL_DIR)
+	cp -r pyproject.toml conftest.py README.md benchmarks deploy docs examples \
+		tests $(WHEEL_DIR)
 	cd $(WHEEL_DIR) && venv/bin/pytest README.md docs tests
 
 # Compiles a copy of the package and copies the tests next to it. Sanitizers write to the file
@@ -120,11 +121,14 @@ sanitize: build  ## Run tests of compiled code under the address and undefined-b
 	rm -rf $(SANITIZE_DIR)
 	CLOB_SANITIZE=1 CLOB_REQUIRE_ALL=1 $(BIN)/python setup.py -q \
 		build --build-base build/sanitize-objects --build-lib $(SANITIZE_DIR)
-	cp -r pyproject.toml conftest.py benchmarks tests $(SANITIZE_DIR)
+	cp -r pyproject.toml conftest.py benchmarks docs tests $(SANITIZE_DIR)
 	cd $(SANITIZE_DIR) && PYTHONMALLOC=malloc PYCRYPTODOME_DISABLE_DEEPBIND=1 \
 		ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 \
 		LD_PRELOAD="$$(gcc -print-file-name=libasan.so)" \
 		$(BIN)/python -m pytest --capture=sys $(SANITIZE_TESTS) $(PYTEST_ARGS)
+
+instructions: build  ## Count the instructions of fixed streams under valgrind; fails if they grow.
+	$(BIN)/python -m benchmarks.instructions
 
 clean:  ## Remove everything built, including the virtual environment.
 	rm -rf build dist site *.egg-info .coverage .hypothesis .mypy_cache .pytest_cache \

@@ -5,57 +5,42 @@ import platform
 import statistics
 import sys
 import time
+from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
 
-from benchmarks import (
-    bench_chain,
-    bench_feed,
-    bench_http,
-    bench_journal,
-    bench_log,
-    bench_matcher,
-    bench_memory,
-    bench_pause,
-    bench_reading,
-    bench_reads,
-    bench_replay,
-    bench_restart,
-    bench_run,
-    bench_settle,
-    bench_signing,
-    bench_snapshot,
-    bench_socket,
-    bench_stall,
-    bench_submit,
-    bench_twin,
-    bench_underway,
-)
 from benchmarks.measure import Row
 from clob.book import COMPILED
 
-BENCHMARKS = {
-    "run": bench_run,
-    "submit": bench_submit,
-    "matcher": bench_matcher,
-    "snapshot": bench_snapshot,
-    "journal": bench_journal,
-    "log": bench_log,
-    "http": bench_http,
-    "socket": bench_socket,
-    "feed": bench_feed,
-    "restart": bench_restart,
-    "chain": bench_chain,
-    "settle": bench_settle,
-    "underway": bench_underway,
-    "stall": bench_stall,
-    "signing": bench_signing,
-    "twin": bench_twin,
-    "memory": bench_memory,
-    "pause": bench_pause,
-    "replay": bench_replay,
-    "reading": bench_reading,
-    "reads": bench_reads,
-}
+BENCHMARKS = (
+    "run",
+    "submit",
+    "matcher",
+    "snapshot",
+    "journal",
+    "log",
+    "http",
+    "socket",
+    "feed",
+    "client",
+    "client_feed",
+    "restart",
+    "chain",
+    "settle",
+    "underway",
+    "stall",
+    "signing",
+    "twin",
+    "memory",
+    "pause",
+    "replay",
+    "sweep",
+    "reading",
+    "reads",
+    "markets",
+    "page",
+    "paper",
+)
 HEADER = ("benchmark", "target", "measured", "", "other ns", "ours ns")
 LOOPS = 21
 LINE = "{:<66} {:>15} {:>15} {:>4} {:>9} {:>9}\n"
@@ -87,6 +72,16 @@ def text_of(row: Row) -> str:
     return LINE.format(row.name, row.target, row.measured, met, *times)
 
 
+def rows_of(name: str, *, quick: bool) -> Iterator[Row]:
+    """Yield the rows of a benchmark, or a note on the package that it needs."""
+    try:
+        module = import_module(f"benchmarks.bench_{name}")
+    except ModuleNotFoundError as error:
+        yield Row(f"{name}: not measured, needs {error.name}", "", "", None)
+    else:
+        yield from module.rows(quick=quick)
+
+
 def main() -> None:
     """Run the named benchmarks, or all, and print their rows."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
@@ -107,7 +102,7 @@ def main() -> None:
     machine += f"100,000 additions in {loop_ms():.1f} ms"
     sys.stdout.write(f"{machine}\n{LINE.format(*HEADER)}")
     for name in arguments.benchmark or BENCHMARKS:
-        for row in BENCHMARKS[name].rows(quick=arguments.quick):
+        for row in rows_of(name, quick=arguments.quick):
             # Targets hold for full inputs only.
             sys.stdout.write(text_of(row._replace(met=None) if arguments.quick else row))
             sys.stdout.flush()

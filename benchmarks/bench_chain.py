@@ -7,21 +7,19 @@
 - Loop lag: the server's own metric while several clients merge and split on the development chain.
 """
 
-import json
 import re
 import subprocess
 import sys
 import tempfile
 import threading
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from statistics import median
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
+import httpx
 from eth_abi import encode
 from eth_account import Account
 from eth_utils import keccak
@@ -29,8 +27,9 @@ from eth_utils import keccak
 from benchmarks.measure import Row, check_equal
 from benchmarks.workload import cache_dir
 from clob import tokens
+from clob.client import Client, UnavailableError
 from clob_server.chain.eth.accounts import WALLETS
-from clob_server.demo.bots import MARKET
+from clob_server.demo.market import MARKET
 
 START_S_MAX = 4.0
 MERGE_MS_MAX = {"development chain": 60, "anvil": 15}
@@ -57,20 +56,6 @@ QUICK = Sizes(starts=1, merges=5, lag_s=3)
 # ----- requests --------------------------------------------------------------------------------
 
 
-def fetch(url: str, body: object = None) -> Any:
-    """Send an HTTP request and return the JSON reply, also for an error status."""
-    request = urllib.request.Request(
-        url,
-        data=None if body is None else json.dumps(body).encode(),
-        headers={"Content-Type": "application/json"},
-    )
-    try:
-        with urllib.request.urlopen(request, timeout=TIMEOUT_S) as response:
-            return json.loads(response.read())
-    except urllib.error.HTTPError as error:
-        return json.loads(error.read())
-
-
 class Node:
     """JSON-RPC client of a node.
 
@@ -79,12 +64,12 @@ class Node:
     """
 
     def __init__(self, url: str) -> None:
-        self.url = url
+        self._http = httpx.Client(base_url=url, timeout=TIMEOUT_S)
 
     def rpc(self, method: str, *params: object) -> Any:
         """Return the result of one JSON-RPC call."""
         body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
-        return fetch(self.url, body)["result"]
+        return self._http.post("", json=body).json()["result"]
 
     def call(
         self, key: str, to: str, signature: str, *arguments: object, value_wei: int = 0
@@ -150,14 +135,18 @@ def anvil(program: Path) -> Iterator[str]:
             drain.join()
 
 
-def faucet(url: str, user: str) -> None:
-    """Request collateral from the faucet, again while the chain is not available."""
+def faucet(client: Client) -> None:
+    """Request collateral from the faucet, again and at once while the chain is not available."""
     end = time.monotonic() + TIMEOUT_S
-    while (reply := fetch(f"{url}/api/gasless/faucet", {"user": user})).get("success") is not True:
-        check_equal("code of a faucet error", "CHAIN_UNAVAILABLE", reply["code"])
-        if time.monotonic() > end:
-            raise TimeoutError(reply["message"])
-        time.sleep(POLL_S)
+    while True:
+        try:
+            client.faucet()
+        except UnavailableError as error:
+            if error.code != "CHAIN_UNAVAILABLE" or time.monotonic() > end:
+                raise
+            time.sleep(POLL_S)
+        else:
+            return
 
 
 class Holder:
@@ -170,34 +159,40 @@ class Holder:
     """
 
     def __init__(self, url: str, node: Node, number: int) -> None:
-        wallet = WALLETS[number]
-        chain, market = fetch(url)["chain"], fetch(f"{url}/api/markets/{MARKET}")
-        faucet(url, wallet.address)
-        operator, key = chain["operator"], wallet.private_key
-        node.call(key, chain["collateral"], "approve(address,uint256)", operator, ALL)
+        key = WALLETS[number].private_key
+        self._client = once(url, key)
+        chain = chain_of(self._client)
+        faucet(self._client)
+        node.call(key, chain.collateral, "approve(address,uint256)", chain.operator, ALL)
         approve = "setApprovalForAll(address,bool)"
-        node.call(key, chain["conditionalTokens"], approve, operator, True)
-        self._url = url
-        self._body = {
-            "user": wallet.address,
-            **{name: market[name] for name in ("conditionId", "yesTokenId", "noTokenId")},
-        }
+        node.call(key, chain.conditional_tokens, approve, chain.operator, True)
         self.convert("split", tokens(100))
 
-    def convert(self, kind: str, amount: int) -> float:
+    def convert(self, kind: Literal["split", "merge"], amount: int) -> float:
         """Run a split or a merge and return its duration in seconds."""
         begin = time.perf_counter()
-        body = {**self._body, "amount": str(amount)}
-        reply = fetch(f"{self._url}/api/gasless/{kind}", body)
-        taken_s = time.perf_counter() - begin
-        check_equal(f"error of a {kind}", None, reply.get("detail"))
-        return taken_s
+        convert = self._client.split if kind == "split" else self._client.merge
+        convert(MARKET, amount)
+        return time.perf_counter() - begin
 
 
-def wait_for_market(url: str) -> None:
-    """Wait until the demo market exists on the chain."""
-    while fetch(f"{url}/api/markets/{MARKET}")["chain"] != "prepared":
-        time.sleep(POLL_S)
+def once(url: str, key: str | None = None) -> Client:
+    """Return a client that sends each request once, for a wallet with this key."""
+    return Client(url, signer=key, timeout_s=TIMEOUT_S, deadline_s=0, respects_limits=False)
+
+
+def chain_of(client: Client) -> Any:
+    """Return the state and the contracts of a server's chain, a ``RootChain``."""
+    chain = client.info().chain
+    assert chain is not None
+    return chain
+
+
+def wait_for_market(url: str, market: str = MARKET) -> None:
+    """Wait until a market exists on the chain."""
+    with Client(url) as client:
+        while client.market(market).chain != "prepared":
+            time.sleep(POLL_S)
 
 
 # ----- measurements --------------------------------------------------------------------------
@@ -208,7 +203,7 @@ def start_row(sizes: Sizes) -> Row:
     taken_s = []
     for _ in range(sizes.starts):
         with demo() as (url, begin):
-            faucet(url, WALLETS[0].address)
+            faucet(once(url, WALLETS[0].private_key))
             taken_s.append(time.perf_counter() - begin)
     typical = median(taken_s)
     name = "chain: cold start of the demo to a funded first faucet call"
@@ -233,8 +228,8 @@ def merge_row(chain: str, url: str, node: Node, sizes: Sizes) -> Row:
 
 def lags(url: str) -> list[tuple[float, int]]:
     """Return the loop-lag histogram: upper bounds in milliseconds and cumulative counts."""
-    with urllib.request.urlopen(f"{url}/metrics") as response:
-        text = response.read().decode()
+    with Client(url) as client:
+        text = client.metrics()
     rows = re.findall(r'^clob_loop_lag_seconds_bucket\{le="(.*?)"\} (\S+)$', text, re.MULTILINE)
     return [(1e3 * float(bound), int(float(count))) for bound, count in rows]
 
@@ -280,8 +275,9 @@ def rows(*, quick: bool) -> Iterator[Row]:
     sizes = QUICK if quick else Sizes()
     yield start_row(sizes)
     with demo() as (url, _):
-        faucet(url, WALLETS[0].address)
-        node = Node(fetch(url)["chain"]["rpcUrl"])
+        client = once(url, WALLETS[0].private_key)
+        faucet(client)
+        node = Node(chain_of(client).rpc_url)
         yield merge_row("development chain", url, node, sizes)
         yield from lag_rows(url, node, sizes)
     program = next(Path(__file__).parents[1].glob(f"{ANVIL}/anvil-*/bin/anvil*"), None)

@@ -258,7 +258,7 @@ def reads(names: list[str], num_trades: int) -> Iterator[Read]:
         yield Read(
             f"{LIMIT} candles of {interval}",
             f"/api/markets/{MARKET}/candles?interval={interval}&limit={LIMIT}",
-            lambda reader, wanted=candles: reader.candles(wanted),
+            lambda reader, wanted=candles: reader.candles([wanted]),
         )
 
 

@@ -7,7 +7,7 @@ rows of a library that is not installed are replaced by a note.
 import time
 from collections.abc import Callable, Iterator
 
-from benchmarks import history
+from benchmarks import agreement, history
 from benchmarks.measure import Row, alternate, at_least, at_most, check_equal, frozen_gc
 from clob.replay import backtest
 from clob.replay.io.recording import Records
@@ -70,6 +70,13 @@ class Hft:
         prepared.close()
         return taken_ns, best[0]
 
+    def take(self, times: list[int]) -> agreement.Taken:
+        """Run the taker at given times."""
+        prepared = self.rival.prepared(self.rows)
+        found: agreement.Taken = self.rival.take(prepared, times)
+        prepared.close()
+        return found
+
     def quote(self) -> int:
         """Run the market maker; return nanoseconds."""
         prepared = self.rival.prepared(self.rows)
@@ -95,6 +102,15 @@ class Nautilus:
         engine.dispose()
         return taken_ns
 
+    def take(self, times: list[int]) -> agreement.Taken:
+        """Run the taker at given times."""
+        taker = self.rival.Taker(times)
+        engine = self.rival.prepared(self.deltas, taker)
+        engine.run()
+        engine.dispose()
+        found: agreement.Taken = taker.taken()
+        return found
+
     def quote(self) -> tuple[int, tuple[int, int]]:
         """Run the market maker; return nanoseconds and the final best prices of others."""
         maker = self.rival.Maker(EVERY_NS, SIZE, LIMIT)
@@ -103,6 +119,16 @@ class Nautilus:
         best = self.rival.best_of(engine)
         engine.dispose()
         return taken_ns, best
+
+
+def agreement_row(
+    name: str, events: Records, rival: "Hft | Nautilus", every_ns: int = agreement.EVERY_NS
+) -> Row:
+    """Compare position, cash and fills of a rule whose orders never wait."""
+    ours, times = agreement.taken(events, every_ns)
+    check_equal(f"taker over {name}: position, cash, fills", rival.take(times), ours)
+    text = f"position {ours.position}, cash {ours.cash:,}, {ours.fills:,} fills"
+    return Row(f"    taker over {name}: position, cash, fills", "equal", text, met=True)
 
 
 def hft_rows(name: str, events: Records, rounds: int, *, makers: bool) -> Iterator[Row]:
@@ -119,12 +145,17 @@ def hft_rows(name: str, events: Records, rounds: int, *, makers: bool) -> Iterat
         lambda: rival.run()[0], lambda: cpu_ns(lambda: run_replay(events)), len(events), rounds
     )
     yield at_least(title, 8, pair)
+    yield agreement_row(name, events, rival)
     if makers:
         rival.quote()
         pair = alternate(
             rival.quote, lambda: cpu_ns(lambda: run_maker(events)), len(events), rounds
         )
         yield at_most("    market maker in Python / their compiled one", 1.0, pair)
+    hour = agreement.recorded() if name == "day" else None
+    if hour is not None:
+        every_ns = agreement.RECORDED_EVERY_NS
+        yield agreement_row("a recorded hour", hour, Hft(hour), every_ns)
 
 
 def nautilus_rows(name: str, events: Records, rounds: int) -> Iterator[Row]:
@@ -138,6 +169,7 @@ def nautilus_rows(name: str, events: Records, rounds: int) -> Iterator[Row]:
     check_equal(title, rival.quote()[1], best_of(run_replay(events))[:2])
     pair = alternate(rival.run, lambda: cpu_ns(lambda: run_replay(events)), len(events), rounds)
     yield at_least(title, 100, pair)
+    yield agreement_row(name, events, rival)
     pair = alternate(
         lambda: rival.quote()[0], lambda: cpu_ns(lambda: run_maker(events)), len(events), rounds
     )

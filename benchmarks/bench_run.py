@@ -17,13 +17,13 @@ from clob import Book
 from clob.records import FILL
 
 BENCHMARKS = (
-    ("mixed", "dense", 1.35),
-    ("add_cancel", "dense", 1.35),
+    ("mixed", "dense", 1.3),
+    ("add_cancel", "dense", 1.3),
     ("sweep", "dense", None),
     ("mixed", "running", None),
-    ("mixed", "arbitrary", 1.7),
-    ("add_cancel", "arbitrary", 1.7),
-    ("sweep", "arbitrary", 1.5),
+    ("mixed", "arbitrary", 1.55),
+    ("add_cancel", "arbitrary", 1.55),
+    ("sweep", "arbitrary", 1.4),
     ("depth1k", "arbitrary", None),
     ("depth100k", "arbitrary", 1.8),
     ("depth1m", "arbitrary", 0.8),

@@ -20,11 +20,7 @@ from benchmarks.measure import Row, check_equal
 from benchmarks.workload import cache_dir
 from clob import Side, tokens
 from clob.signing import ZERO_ADDRESS, Domain, SignedOrder, sign
-from clob_server.chain.client import ChainClient
-from clob_server.chain.eth.accounts import ACCOUNTS, ETHER_WEI
-from clob_server.chain.eth.exchange_abi import FILLS_MAX, SETTLED
-from clob_server.chain.messages import OperationDone
-from clob_server.chain.operation_bodies import (
+from clob.wire.operations import (
     AnyBody,
     FaucetBody,
     FillBody,
@@ -35,6 +31,10 @@ from clob_server.chain.operation_bodies import (
     SettleBody,
     SplitBody,
 )
+from clob_server.chain.client import ChainClient
+from clob_server.chain.eth.accounts import ACCOUNTS, ETHER_WEI
+from clob_server.chain.eth.exchange_abi import FILLS_MAX, SETTLED
+from clob_server.chain.messages import OperationDone
 from clob_server.settings import Settings
 
 SETTLE_MS_MAX = {"development chain": 300, "anvil": 30}

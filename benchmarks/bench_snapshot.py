@@ -12,19 +12,18 @@ from statistics import median
 
 from benchmarks.bench_submit import MAKERS, text_id
 from benchmarks.measure import Row, timed
-from clob import Limits, Market, Matcher, Order, SetLimits, Side, Submit
+from clob import AddMarket, Limits, Market, Matcher, Order, SetLimits, Side, Submit
 
 TOKENS = ("1" * 77, "2" * 77)
 NUM_ORDERS, NUM_QUICK = 1_000_000, 20_000
 SECONDS_MAX, BYTES_MAX = 3.0, 150.0
 
 
-def filled(num_orders: int) -> Matcher:
-    """Return a matcher with one market and ``num_orders`` resting orders."""
-    matcher = Matcher()
-    matcher.add_market(Market(id="m", yes=TOKENS[0], no=TOKENS[1]))
-    matcher.apply(SetLimits(limits=Limits(orders_max=num_orders)))
-    for number in range(num_orders):
+def resting_orders(count: int, changes: int = 0) -> Iterator[AddMarket | SetLimits | Submit]:
+    """Yield commands that leave ``count`` orders resting, then more orders of the same kind."""
+    yield AddMarket(market=Market(id="m", yes=TOKENS[0], no=TOKENS[1]), now_ms=1)
+    yield SetLimits(limits=Limits(orders_max=count + changes), now_ms=1)
+    for number in range(count + changes):
         buys = number % 2 == 0
         order = Order(
             id=text_id(number),
@@ -35,7 +34,14 @@ def filled(num_orders: int) -> Matcher:
             size=(1 + number % 100) * 10**18,
         )
         signed = number.to_bytes(32, "big")
-        matcher.apply(Submit(market="m", order=order, order_hash=signed, now_ms=1_700_000_000_000))
+        yield Submit(market="m", order=order, order_hash=signed, now_ms=1_700_000_000_000)
+
+
+def filled(num_orders: int) -> Matcher:
+    """Return a matcher with one market and ``num_orders`` resting orders."""
+    matcher = Matcher()
+    for command in resting_orders(num_orders):
+        matcher.apply(command)
     return matcher
 
 

@@ -24,11 +24,10 @@ from eth_account import Account
 from benchmarks.bench_feed import SERVER_CPU, LineProcess, run_module
 from benchmarks.measure import Row
 from benchmarks.workload import cache_dir
-from clob.signing import SignedSetNonce, sign
+from clob.client import Client
 from clob_server.auth.api_keys import TOKENS, secret
 from clob_server.auth.policy import ADMIN
 from clob_server.auth.tokens import mint
-from clob_server.settings import Settings
 
 LIMIT_MS = 50.0
 NUM_SUBSCRIBERS, NUM_MAKERS = 100, 10
@@ -37,6 +36,7 @@ SETTLE_S = 0.3
 ALICE = Account.from_key(f"0x{0xA11CE:064x}")
 BOB = f"0x{0xB0B:040x}"
 SIZE = 10**18
+TIMEOUT_S = 120
 
 
 def now_s() -> int:
@@ -91,10 +91,12 @@ class Attack:
         self._scale = scale
         [port] = server.read()
         self.readers = Readers(int(port))
-        self.http = httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=120)
+        url = f"http://127.0.0.1:{port}"
+        self.http = httpx.Client(base_url=url, timeout=TIMEOUT_S)
         token = mint(secret(folder, TOKENS), "bench", ADMIN, now_s())
-        self.operator = {"Authorization": f"Bearer {token}"}
-        self._nonce = 0
+        self.operator = Client(url, token=token, timeout_s=TIMEOUT_S)
+        self.alice = Client(url, signer=ALICE, timeout_s=TIMEOUT_S)
+        self.bob = Client(url, maker=BOB, timeout_s=TIMEOUT_S)
 
     def scaled(self, count: int) -> int:
         """Return a number of orders, fewer in a quick run."""
@@ -121,39 +123,27 @@ class Attack:
             "maker": BOB, "marketId": "m0", "tokenId": "1", "side": 0, "price": 99, "size": size,
         }  # fmt: skip
 
-    def post(self, path: str, body: object) -> None:
-        """Send a JSON body, as the operator; the request must succeed."""
-        self.http.post(path, json=body, headers=self.operator).raise_for_status()
-
     def set_nonce(self) -> None:
         """Cancel all of ALICE's orders."""
-        self._nonce += 1
-        signed = SignedSetNonce(maker=ALICE.address, nonce=self._nonce)
-        body = sign(signed, Settings().domain, ALICE.key.hex()).to_json()
-        self.post("/api/orders/nonce", body)
-
-    def cancel_all(self) -> None:
-        """Cancel all of ALICE's orders with one request."""
-        query = {"maker": ALICE.address, "all": "true"}
-        self.http.delete("/api/orders", params=query).raise_for_status()
+        self.alice.set_nonce(self.alice.nonce + 1)
 
     def get(self, *paths: str) -> None:
         """Request paths as the operator."""
         for path in paths:
-            self.http.get(path, headers=self.operator).raise_for_status()
+            self.http.get(path, headers=self.operator.headers).raise_for_status()
 
 
 def scenarios(attack: Attack) -> Iterator[tuple[str, Callable[[], object]]]:
     """Yield the name of each attack and its requests; the code before it prepares the server."""
     attack.fill(20_000)
-    batch = {"orders": [attack.buy(1_000)] * 20}
+    bob, batch = attack.bob, [attack.buy(1_000)] * 20
     yield "idle", lambda: time.sleep(SETTLE_S)
-    yield "batch of 20 orders, 1,000 trades each", lambda: attack.post("/api/orders/batch", batch)
+    yield "batch of 20 orders, 1,000 trades each", lambda: bob.create_batch(batch)
     sweep = attack.buy(1_000)
-    yield "one order, 1,000 trades", lambda: attack.post("/api/orders/gasless", sweep)
-    yield "one order, 300 trades", lambda: attack.post("/api/orders/gasless", attack.buy(300))
-    yield "simulate 1,000 trades", lambda: attack.post("/api/orders/simulate", sweep)
-    yield "validate 1,000 trades", lambda: attack.post("/api/orders/validate", sweep)
+    yield "one order, 1,000 trades", lambda: bob.create_gasless_order(sweep)
+    yield "one order, 300 trades", lambda: bob.create_gasless_order(attack.buy(300))
+    yield "simulate 1,000 trades", lambda: bob.simulate_order(sweep)
+    yield "validate 1,000 trades", lambda: bob.validate_order(sweep)
     yield (
         "orders of a maker, 500",
         lambda: attack.get(
@@ -170,7 +160,7 @@ def scenarios(attack: Attack) -> Iterator[tuple[str, Callable[[], object]]]:
         attack.readers.add(channel="user", maker=ALICE.address, marketId="m1", extended=True)
     yield "nonce over 10,000 orders of 20 markets", attack.set_nonce
     attack.fill(10_000, price=0)
-    yield "cancel of all 10,000 orders", attack.cancel_all
+    yield "cancel of all 10,000 orders", attack.alice.cancel_all
     attack.fill(10_000, price=0)
     yield (
         "10 clients resume 10,000 events",
@@ -178,8 +168,7 @@ def scenarios(attack: Attack) -> Iterator[tuple[str, Callable[[], object]]]:
             attack.readers.add(
                 channel="orderbook", marketId="m0", extended=True, resume={"seq": seq}
             )
-            for seq in [int(attack.http.get("/api/markets/m0/orderbook").json()["seq"]) - 9_990]
-            * 10
+            for seq in [attack.bob.orderbook("m0").seq - 9_990] * 10
         ],
     )
     yield (
@@ -218,7 +207,7 @@ def further_scenarios(attack: Attack) -> Iterator[tuple[str, Callable[[], object
     attack.fill(10_000, price=0)
     yield (
         "a market with 10,000 orders is resolved",
-        lambda: attack.post("/api/admin/markets/m0/resolve", {"outcome": "yes"}),
+        lambda: attack.operator.admin_resolve_market("m0", "yes"),
     )
 
 

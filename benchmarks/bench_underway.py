@@ -8,18 +8,14 @@ other on the development chain and every trade is settled.
 
 import asyncio
 import json
-import re
 import subprocess
 import sys
 import tempfile
 import time
-import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from statistics import median
-
-from eth_account import Account
 
 from benchmarks.bench_chain import (
     ALL,
@@ -27,17 +23,29 @@ from benchmarks.bench_chain import (
     POLL_S,
     TIMEOUT_S,
     Node,
+    chain_of,
     faucet,
-    fetch,
     lags,
+    once,
     p99_ms,
+    wait_for_market,
 )
-from benchmarks.bench_http import CONNECTIONS, Load, accepted, missing_tools, requests, run, server
+from benchmarks.bench_http import (
+    CONNECTIONS,
+    Load,
+    accepted,
+    metric,
+    missing_tools,
+    requests,
+    run,
+    server,
+)
 from benchmarks.measure import Row, check_equal
 from benchmarks.orders import MARKET, TOKENS, keys, order_terms
 from benchmarks.workload import cache_dir
-from clob import AddMarket, Funds, Market, SetBalance, Side, tokens
-from clob.signing import Domain, SignedOrder, order_hash, sign
+from clob import AddMarket, Funds, Market, SetBalance, tokens
+from clob.client import Client
+from clob.signing import SignedOrder, order_hash
 from clob.signing.secp import checksummed
 from clob_server.auth.api_keys import TOKENS as SECRET
 from clob_server.auth.api_keys import secret
@@ -178,72 +186,36 @@ class Trader:
     """
 
     def __init__(self, url: str, node: Node, number: int) -> None:
-        self.key = f"0x{(0x0DDE5 << 128) + number:064x}"
-        self.address = Account.from_key(self.key).address
-        chain, market = fetch(url)["chain"], fetch(f"{url}/api/markets/{MARKET}")
-        node.call(FUNDED_KEY, self.address, "gas(uint256)", number, value_wei=ETHER_WEI)
-        faucet(url, self.address)
-        collateral, conditional = chain["collateral"], chain["conditionalTokens"]
-        node.call(self.key, collateral, "approve(address,uint256)", chain["operator"], ALL)
-        names = ("conditionId", "yesTokenId", "noTokenId")
-        split = {"user": self.address, "amount": str(tokens(UNITS // 2))}
-        split |= {name: market[name] for name in names}
-        check_equal(
-            "success of a split", True, fetch(f"{url}/api/gasless/split", split).get("success")
-        )
-        node.call(self.key, collateral, "approve(address,uint256)", chain["exchange"], ALL)
-        approve = "setApprovalForAll(address,bool)"
-        node.call(self.key, conditional, approve, chain["exchange"], True)
-        self._domain = Domain("clob", "1", chain["id"], chain["exchange"])
-        self._token = int(market["yesTokenId"])
-
-    def body(self, side: Side, salt: int) -> dict[str, object]:
-        """Return the request body of a signed order."""
-        order = SignedOrder.from_price_size(
-            side=side,
-            price=PRICE,
-            size=SIZE,
-            maker=self.address,
-            token_id=self._token,
-            salt=salt,
-            signature_type=1,
-        )
-        return {**sign(order, self._domain, self.key).to_json(), "marketId": MARKET}
+        key = f"0x{(0x0DDE5 << 128) + number:064x}"
+        self.client = once(url, key)
+        chain = chain_of(self.client)
+        node.call(FUNDED_KEY, self.client.maker, "gas(uint256)", number, value_wei=ETHER_WEI)
+        faucet(self.client)
+        approve = "approve(address,uint256)"
+        node.call(key, chain.collateral, approve, chain.operator, ALL)
+        self.client.split(MARKET, tokens(UNITS // 2))
+        node.call(key, chain.collateral, approve, chain.exchange, ALL)
+        approve_all = "setApprovalForAll(address,bool)"
+        node.call(key, chain.conditional_tokens, approve_all, chain.exchange, True)
 
 
 def open_market(url: str, folder: Path) -> None:
     """Open a market whose trades settle, and wait until it exists on the chain."""
-    while fetch(url)["chain"]["state"] != "ready":
-        time.sleep(POLL_S)
     token = mint(secret(folder, SECRET), "benchmark", ADMIN, time.time_ns() // 10**9)
-    body = {"marketId": MARKET, "question": "How fast?", "settles": True}
-    request = urllib.request.Request(
-        f"{url}/api/admin/markets",
-        data=json.dumps(body).encode(),
-        headers={"Content-Type": "application/json", "Authorization": f"Bearer {token}"},
-    )
-    with urllib.request.urlopen(request, timeout=TIMEOUT_S) as response:
-        response.read()
-    while fetch(f"{url}/api/markets/{MARKET}")["chain"] != "prepared":
-        time.sleep(POLL_S)
+    with Client(url, token=token, respects_limits=False) as operator:
+        while chain_of(operator).state != "ready":
+            time.sleep(POLL_S)
+        operator.admin_create_market(MARKET, {"question": "How fast?", "settles": True})
+    wait_for_market(url, MARKET)
 
 
-def metric(url: str, name: str) -> float:
-    """Return a metric of the server; 0 if it does not exist yet."""
-    with urllib.request.urlopen(f"{url}/metrics") as response:
-        text = response.read().decode()
-    match = re.search(rf"^{re.escape(name)} (\S+)$", text, re.MULTILINE)
-    return 0.0 if match is None else float(match.group(1))
-
-
-def trade(url: str, pair: tuple[Trader, Trader], taken_s: float) -> int:
+def trade(pair: tuple[Trader, Trader], taken_s: float) -> int:
     """Trade at a fixed rate for a while, in alternating directions; return the number of trades."""
     begin, count = time.monotonic(), 0
     while time.monotonic() < begin + taken_s:
         seller, buyer = pair if count % 2 else pair[::-1]
-        for trader, side in ((seller, Side.SELL), (buyer, Side.BUY)):
-            reply = fetch(f"{url}/api/orders", trader.body(side, 2 * count + int(side)))
-            check_equal("error of an order", None, reply.get("detail"))
+        seller.client.sell(MARKET, "YES", price=PRICE, size=SIZE)
+        buyer.client.buy(MARKET, "YES", price=PRICE, size=SIZE)
         count += 1
         time.sleep(max(0.0, begin + count / TRADES_PER_S - time.monotonic()))
     return count
@@ -254,22 +226,22 @@ def lag_rows(*, quick: bool) -> Iterator[Row]:
     taken_s = 5 if quick else 30
     with embedded() as (url, folder):
         open_market(url, folder)
-        node = Node(fetch(url)["chain"]["rpcUrl"])
+        node = Node(chain_of(once(url)).rpc_url)
         pair = Trader(url, node, 1), Trader(url, node, 2)
         time.sleep(2)  # until the worker has reported the balances
         idle = lags(url)
         time.sleep(taken_s)
         before = lags(url)
-        count = trade(url, pair, taken_s)
+        count = trade(pair, taken_s)
         busy, quiet = p99_ms(before, lags(url)), p99_ms(idle, before)
         end = time.monotonic() + TIMEOUT_S
-        while metric(url, 'clob_settlements_total{outcome="settled"}') < count:
+        while (metric(url, 'clob_settlements_total{outcome="settled"}') or 0) < count:
             check_equal("settled before the timeout", True, time.monotonic() < end)
             time.sleep(POLL_S)
         check_equal(
             "accounts that differ from the chain", 0.0, metric(url, "clob_settlement_difference")
         )
-        waited_s = metric(url, "clob_settlement_seconds_sum") / count
+        waited_s = (metric(url, "clob_settlement_seconds_sum") or 0) / count
     name = f"underway: p99 loop lag at {count / taken_s:.0f} trades/s, upper bound"
     yield Row(name, f"<= {LAG_MS_MAX} ms", f"{busy:.1f} ms", busy <= LAG_MS_MAX)
     yield Row("    the same without trades", "", f"{quiet:.1f} ms", None)

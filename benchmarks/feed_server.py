@@ -16,12 +16,14 @@ import uvloop
 from msgspec import structs
 
 from clob import AddMarket, Limits, Market, Order, SetLimits, Side, Submit, tokens
+from clob_server.api.request import RequestIds
 from clob_server.app import relax_garbage_collection
+from clob_server.core.commands import ApiKey
 from clob_server.core.ids import Ids
 from clob_server.core.sequencer import Committed, Sequencer
 from clob_server.core.state import ServerState
 from clob_server.core.switches import CancelSwitches
-from clob_server.feed import Feed
+from clob_server.feed import FeedServer
 from clob_server.http.socket_operations import SocketOperations
 from clob_server.log import MemoryLog
 from clob_server.settings import Settings
@@ -47,8 +49,11 @@ class Guard:
     def check_site(self, headers: object) -> None:
         return None
 
-    def key_of(self, headers: object) -> None:
+    def key_of_handshake(self, headers: object, address: str) -> None:
         return None
+
+    def key_of_message(self, sent: bytes, address: str) -> ApiKey:
+        raise NotImplementedError
 
     def charge_request(self, key: object, address: str) -> None:
         return None
@@ -70,11 +75,12 @@ class Ours:
         self.exchange = ServerState()
         self.exchange.apply(SetLimits(limits=Limits(orders_max=1 << 30), now_ms=0))
         self.exchange.apply(AddMarket(market=Market(id="m", yes="1", no=""), now_ms=0))
-        self.feed = Feed(
+        self.feed = FeedServer(
             Settings(ws_soft_bytes=1 << 28, ws_hard_bytes=1 << 29),
             Guard(),
             lambda: time.time_ns() // 1_000_000,
             Metrics(),
+            RequestIds(),
         )
         self.feed.operations = SocketOperations({}, 0)
         self.switches = CancelSwitches(Sequencer(MemoryLog(), self.exchange, lambda: 0))

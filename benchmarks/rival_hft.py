@@ -16,10 +16,11 @@ from hftbacktest import (
     BacktestAsset,
     ROIVectorMarketDepthBacktest,
 )
+from hftbacktest.order import IOC
 from hftbacktest.types import event_dtype
 from numba import njit
 
-from benchmarks import history
+from benchmarks import agreement, history
 
 ACTIONS = {
     history.ADD: ADD_ORDER_EVENT,
@@ -69,6 +70,41 @@ def run(hbt, span_ns):
     depth = hbt.depth(0)
     bid, ask = depth.best_bid_tick, depth.best_ask_tick
     return bid, ask, int(depth.bid_qty_at_tick(bid)), int(depth.ask_qty_at_tick(ask))
+
+
+LARGEST = agreement.LIMIT
+
+
+@njit
+def _take(hbt, times):
+    fills, last = 0, 0
+    hbt.elapse(1)  # until the first call, it has no time
+    for time in times:
+        hbt.elapse(time - hbt.current_timestamp)
+        hbt.clear_inactive_orders(0)
+        depth = hbt.depth(0)
+        bid, ask = depth.best_bid_tick, depth.best_ask_tick
+        position = int(hbt.position(0))
+        fills += abs(position - last)
+        last = position
+        if bid < LO or ask > HI:
+            continue
+        bid_size, ask_size = depth.bid_qty_at_tick(bid), depth.ask_qty_at_tick(ask)
+        way = int(bid_size > ask_size) - int(bid_size < ask_size)
+        if abs(position + way) > LARGEST:
+            continue
+        if way > 0:
+            hbt.submit_buy_order(0, time, float(ask), 1.0, IOC, LIMIT, False)
+        elif way < 0:
+            hbt.submit_sell_order(0, time, float(bid), 1.0, IOC, LIMIT, False)
+    hbt.elapse(1_000_000_000)
+    position = int(hbt.position(0))
+    return position, round(hbt.state_values(0).balance), fills + abs(position - last)
+
+
+def take(hbt: object, times: list[int]) -> agreement.Taken:
+    """Take like ``agreement.Taker`` at given times."""
+    return agreement.Taken(*_take(hbt, np.array(times, np.int64)))
 
 
 @njit

@@ -19,6 +19,7 @@ from nautilus_trader.model.enums import (
     BookType,
     OmsType,
     OrderSide,
+    TimeInForce,
 )
 from nautilus_trader.model.identifiers import InstrumentId, Symbol, Venue
 from nautilus_trader.model.instruments import BinaryOption
@@ -26,7 +27,7 @@ from nautilus_trader.model.objects import Money, Price
 from nautilus_trader.test_kit.providers import TestInstrumentProvider
 from nautilus_trader.trading.strategy import Strategy
 
-from benchmarks import history
+from benchmarks import agreement, history
 
 Size = type(TestInstrumentProvider.binary_option().size_increment)
 """Its size type, imported through an instrument since its public name is banned in this project."""
@@ -161,3 +162,54 @@ class Maker(Strategy):
             )
             self.quotes[side] = (order, cents)
             self.submit_order(order)
+
+
+class Taker(Strategy):
+    """Takes like ``agreement.Taker`` at given times."""
+
+    def __init__(self, times: list[int]) -> None:
+        super().__init__()
+        self.times = iter(times)
+        self.token = instrument().id
+        self.position = self.cash = self.fills = 0
+
+    def on_start(self) -> None:
+        """Subscribe to the book and set the first alert."""
+        self.subscribe_order_book_deltas(self.token, BookType.L3_MBO)
+        self.await_next()
+
+    def await_next(self) -> None:
+        """Set the alert for the next time."""
+        time = next(self.times, None)
+        if time is not None:
+            self.clock.set_time_alert_ns(str(time), time, self.wake)
+
+    def wake(self, _: object) -> None:
+        """Take a lot, or wait."""
+        self.await_next()
+        book = self.cache.order_book(self.token)
+        if book.best_bid_price() is None or book.best_ask_price() is None:
+            return
+        # The size of a level; `best_bid_size` is that of its first order.
+        sizes = int(book.bids()[0].size()), int(book.asks()[0].size())
+        way = agreement.decision(*sizes, self.position)
+        if way:
+            order = self.order_factory.limit(
+                self.token,
+                OrderSide.BUY if way > 0 else OrderSide.SELL,
+                Size.from_int(1),
+                book.best_ask_price() if way > 0 else book.best_bid_price(),
+                time_in_force=TimeInForce.IOC,
+            )
+            self.submit_order(order)
+
+    def on_order_filled(self, event: object) -> None:
+        """Count a fill."""
+        signed = 1 if event.order_side == OrderSide.BUY else -1  # an order has one lot
+        self.position += signed
+        self.cash -= signed * round(float(event.last_px) * 100)
+        self.fills += 1
+
+    def taken(self) -> agreement.Taken:
+        """Return the end of the run."""
+        return agreement.Taken(self.position, self.cash, self.fills)

@@ -1,8 +1,9 @@
 """A server that measures the CPU time of each iteration of its event loop.
 
 Prints its port first. Each input line is a command: ``fill MARKETS MAKER COUNT PRICE EXPIRATION_S``
-places resting sell orders; ``worst`` replies with the longest iteration since the last ``worst``,
-in microseconds, without other threads.
+places resting sell orders; ``open FIRST COUNT`` opens empty markets; ``worst`` replies with the
+longest iteration since the last ``worst``, in microseconds, without other threads; ``resident``
+replies with the memory of the process in bytes.
 """
 
 import asyncio
@@ -12,6 +13,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+from benchmarks.bench_memory import resident
 from benchmarks.feed_server import LIMITS, write_line
 from clob import AddMarket, Limits, Market, Order, SetLimits, Side, Submit, TimeInForce
 from clob_server.app import App
@@ -22,7 +24,7 @@ from clob_server.transport.server import HttpServer, config_for
 SIZE = 10**18
 ORDERS_MAX = 1 << 20
 TOGETHER = 500
-"""Orders that are placed in one commit."""
+"""Orders that are placed, or markets that are opened, in one commit."""
 
 
 class TimedSelector(selectors.DefaultSelector):
@@ -46,16 +48,30 @@ class TimedSelector(selectors.DefaultSelector):
         return taken_us
 
 
+def numbered_market(number: int) -> Market:
+    """Return a market with two tokens."""
+    return Market(id=f"m{number}", yes=str(2 * number + 1), no=str(2 * number + 2))
+
+
+async def open_markets(service: Service, first: str, count: str) -> int:
+    """Open empty markets."""
+    numbers = range(int(first), int(first) + int(count))
+    for start in range(0, len(numbers), TOGETHER):
+        part = numbers[start : start + TOGETHER]
+        commands = (AddMarket(market=numbered_market(number)) for number in part)
+        await asyncio.gather(*map(service.sequencer.submit, commands))
+    return len(service.state.markets)
+
+
 async def fill(
     service: Service, markets: str, maker: str, count: str, price: str, expiration_s: str
 ) -> int:
     """Place sell orders at a price, or at all prices for 0, in that many markets."""
     num_markets, fixed, expires = int(markets), int(price), int(expiration_s)
     nonce = service.state.matcher.nonce(maker)
-    for number in range(num_markets):
-        if f"m{number}" not in service.state.markets:
-            market = Market(id=f"m{number}", yes=str(2 * number + 1), no=str(2 * number + 2))
-            await service.sequencer.submit(AddMarket(market=market))
+    missing = [n for n in range(num_markets) if f"m{n}" not in service.state.markets]
+    for number in missing:
+        await service.sequencer.submit(AddMarket(market=numbered_market(number)))
     placed: list[asyncio.Task[Any]] = []
     for index in range(int(count)):
         number = index % num_markets
@@ -107,6 +123,10 @@ async def main(selector: TimedSelector) -> None:
         name, *words = line.decode().split()
         if name == "fill":
             write_line(await fill(service, *words))  # type: ignore[arg-type]
+        elif name == "open":
+            write_line(await open_markets(service, *words))
+        elif name == "resident":
+            write_line(resident())
         else:
             write_line(selector.take_us())
     server.end()
