@@ -26,8 +26,9 @@ LONG = os.environ.get("CLOB_LONG") == "1"
 NOT_HERE = "not here:"
 RECURSION_LIMIT = sys.getrecursionlimit()
 
+SURFACES = ("tests/typing/surface.py", "tests/typing/client_surface.py")
 # Files without tests, which must not be imported in search of doctests.
-collect_ignore = ["setup.py", "docs/conf.py", "tests/typing/surface.py"]
+collect_ignore = ["setup.py", "docs/conf.py", *SURFACES]
 if not _build.SOURCE_ONLY:
     # The compiled form of these modules is in use; tests/test_doctests.py tests their source.
     collect_ignore += [f"{name.replace('.', '/')}.py" for name in _build.MODULES]
