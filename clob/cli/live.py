@@ -52,6 +52,19 @@ def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> N
     )
     _add_feed(parser)
     parser.add_argument(
+        "--dialect",
+        choices=("clob", "polymarket"),
+        default="clob",
+        help="messages of the server; polymarket: its market channel; default: %(default)s",
+    )
+    parser.add_argument(
+        "--token",
+        metavar="ID",
+        action="append",
+        default=[],
+        help="a token, with --dialect polymarket; repeat for more; at least one",
+    )
+    parser.add_argument(
         "--out",
         metavar="FILE",
         type=Path,
@@ -125,15 +138,33 @@ def _check_new(path: Path) -> None:
 
 
 def _record(arguments: argparse.Namespace) -> int:
-    from clob.live import record  # noqa: PLC0415 - its packages may be missing
-
     _check_new(arguments.out)
     try:
-        summary = record(arguments.url, arguments.out, **_feed_options(arguments))
+        summary = _recorded(arguments)
     except (OSError, ClobError) as error:
         raise UnusableError(_describe(error, arguments.out)) from error
     write_columns([("file", str(arguments.out)), *_counts(summary)])
     return _code(summary)
+
+
+def _recorded(arguments: argparse.Namespace) -> "FeedSummary":
+    """Record with the dialect of the server.
+
+    Raises:
+        UnusableError: an option belongs to the other dialect.
+    """
+    from clob.live import record, record_polymarket  # noqa: PLC0415 - packages may be missing
+
+    options = _feed_options(arguments)
+    if arguments.dialect == "clob":
+        if arguments.token:
+            raise UnusableError("--token needs --dialect polymarket; name markets by --market")
+        return record(arguments.url, arguments.out, **options)
+    if options.pop("markets"):
+        raise UnusableError("--market is not used by --dialect polymarket; name tokens by --token")
+    if not arguments.token:
+        raise UnusableError("--dialect polymarket needs at least one --token")
+    return record_polymarket(arguments.url, arguments.out, tokens=arguments.token, **options)
 
 
 def _paper(arguments: argparse.Namespace) -> int:

@@ -14,7 +14,16 @@ for _package in ("numpy", "httpx", "websockets"):
         )
 
 from clob.live.paper import PaperRun, paper  # noqa: E402 - after the check of packages
+from clob.live.polymarket import record_polymarket  # noqa: E402
 from clob.live.recorder import FeedRecorder, FeedSummary, record  # noqa: E402
 from clob.live.source import FeedSource  # noqa: E402
 
-__all__ = ["FeedRecorder", "FeedSource", "FeedSummary", "PaperRun", "paper", "record"]
+__all__ = [
+    "FeedRecorder",
+    "FeedSource",
+    "FeedSummary",
+    "PaperRun",
+    "paper",
+    "record",
+    "record_polymarket",
+]

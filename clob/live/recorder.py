@@ -79,7 +79,7 @@ class FeedRecorder:
         names = [one.market_id for one in header.markets]
         self.summary.markets, self.summary.first_ms = tuple(names), header.timestamp
         self._sequences = {name: MarketSequence() for name in names}
-        self._write(encode_line(header))
+        self.write(encode_line(header))
 
     def add(self, messages: Sequence[Orderbook | BookEvent]) -> None:
         """Write messages.
@@ -90,7 +90,7 @@ class FeedRecorder:
         for message in messages:
             self._count(message)
         if self._file is not None:
-            self._write(b"".join(map(encode_line, messages)))
+            self.write(b"".join(map(encode_line, messages)))
 
     def mark(self, clock: ClockMark) -> None:
         """Write a mark of the clock.
@@ -99,7 +99,7 @@ class FeedRecorder:
             OSError: the file cannot be written.
         """
         if self._file is not None:
-            self._write(encode_line(clock))
+            self.write(encode_line(clock))
 
     def _count(self, message: Orderbook | BookEvent) -> None:
         summary, sequence = self.summary, self._sequences[message.market_id]
@@ -112,7 +112,12 @@ class FeedRecorder:
         elif sequence.is_new(message):  # type: ignore[arg-type]
             summary.num_trades += type(message) is BookTradeMessage
 
-    def _write(self, data: bytes) -> None:
+    def write(self, data: bytes) -> None:
+        """Write lines as they are.
+
+        Raises:
+            OSError: the file cannot be written.
+        """
         left = memoryview(data)
         while self._file is not None and left:
             left = left[self._file.write(left) or 0 :]

@@ -8,8 +8,8 @@ import asyncio
 import signal
 import threading
 import time
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from typing import Any, Final, Self, Unpack
 from urllib.parse import urlsplit, urlunsplit
 
@@ -62,7 +62,7 @@ class FeedSource:
         self._loop: Final = asyncio.new_event_loop()
         self._stopped = False
         self._held: Any = None
-        self._handlers: list[tuple[signal.Signals, Any]] = []
+        self._signals: Final = ExitStack()
         self._open_markets: set[str] = set()
 
     def __enter__(self) -> Self:
@@ -78,14 +78,12 @@ class FeedSource:
             raise
         if self._duration_s is not None:
             self._end_ns = time.monotonic_ns() + int(self._duration_s * NS_PER_S)
-        if threading.current_thread() is threading.main_thread():
-            self._handlers = [(one, signal.signal(one, self._on_signal)) for one in SIGNALS]
+        self._signals.enter_context(signal_stop(self.stop))
         return self
 
     def __exit__(self, *_: object) -> None:
         """Close the connection."""
-        for number, handler in self._handlers:
-            signal.signal(number, handler)
+        self._signals.close()
         self._close()
 
     def _close(self) -> None:
@@ -186,10 +184,32 @@ class FeedSource:
             message = self._stream.take()
         return messages
 
-    def _on_signal(self, *_: object) -> None:
-        if self._stopped:
+
+@contextmanager
+def signal_stop(stop: Callable[[], object]) -> Iterator[None]:
+    """Call a function at the first Ctrl-C or SIGTERM within the block; a second one interrupts it.
+
+    In another thread than the main one it does nothing.
+
+    Args:
+        stop: the function; it may not block.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    stops = iter([stop])
+
+    def on_signal(*_: object) -> None:
+        if (first := next(stops, None)) is None:
             raise KeyboardInterrupt
-        self.stop()
+        first()
+
+    handlers = [(one, signal.signal(one, on_signal)) for one in SIGNALS]
+    try:
+        yield
+    finally:
+        for number, handler in handlers:
+            signal.signal(number, handler)
 
 
 def http_url(url: str) -> str:
