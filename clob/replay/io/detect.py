@@ -20,6 +20,7 @@ from clob.replay.io.files import (
 from clob.replay.io.npz import read_npz
 from clob.replay.io.problems import Problems
 from clob.replay.io.streams import Stream
+from clob.replay.io.text import first_line
 
 HEAD_BYTES = 4_096
 """How many bytes of a file are read to detect its format."""
@@ -138,7 +139,7 @@ def detect(path: FilePath) -> str:
         name = _of_json(head)
         if name is not None:
             return name
-    first = head.partition(b"\n")[0].decode("utf-8", "replace").lower()
+    first = first_line(head)[1].decode("utf-8", "replace").lower()
     names = {cell.strip(' \ufeff\r"') for cell in re.split("[,;\t]", first)}
     for format, needed in HEADERS.items():
         if needed <= names:

@@ -161,6 +161,17 @@ class Cells:
         return np.flatnonzero(self.sound)
 
 
+def first_line(text: bytes) -> tuple[int, bytes]:
+    """Return the first line that is not blank nor a comment (``#``), and how many are before it."""
+    lines = text.splitlines()
+    found = (
+        (number, line)
+        for number, line in enumerate(lines)
+        if line.strip() and not line.startswith(b"#")
+    )
+    return next(found, (len(lines), b""))
+
+
 def excerpt(text: bytes, length: int = 80) -> str:
     """Return the start of a line with control characters escaped, for error texts.
 

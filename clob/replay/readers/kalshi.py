@@ -71,17 +71,17 @@ def read_kalshi(
         ReplayFormatError: a column is missing, or no line is valid.
         ValueError: the level rule is unknown.
     """
-    names, separator = _head(path)
+    head = _head(path)
     tickers: dict[str, int] = {}
     ignored = Ignored()
-    for row in _rows(path, names, separator, ignored, Progress()):
+    for row in _rows(path, head, ignored, Progress()):
         tickers.setdefault(row.ticker, 2 * len(tickers))
     if not tickers:
         text = f"the file has no valid line of a market{ignored.clause()}"
         raise ReplayFormatError(f"{plain_name(path)}: {text}")
 
     def moments(problems: Problems, progress: Progress) -> Iterator[Moment]:
-        rows = _rows(path, names, separator, problems, progress)
+        rows = _rows(path, head, problems, progress)
         return _moments(rows, tickers, mirror=mirror)
 
     return level_stream(
@@ -98,9 +98,19 @@ def read_kalshi(
     )
 
 
-def _head(path: FilePath) -> tuple[list[str], str]:
-    """Return the names of the columns, and the separator of cells."""
-    _, head = next(lines(path, Ignored()), (1, b""))
+class Head(NamedTuple):
+    """The line with the names of the columns."""
+
+    line: int
+    """Its number; blank lines and comments (``#``) may be before it."""
+    names: list[str]
+    separator: str
+    """Between cells."""
+
+
+def _head(path: FilePath) -> Head:
+    found = lines(path, Ignored())
+    line, head = next(((n, one) for n, one in found if one.strip() and one[:1] != b"#"), (1, b""))
     separator = max(",;\t", key=lambda one: head.count(one.encode()))
     names = _cells(head, separator)
     missing = [name for name in NEEDED if name not in names]
@@ -113,7 +123,7 @@ def _head(path: FilePath) -> tuple[list[str], str]:
         raise ReplayFormatError(
             f"{plain_name(path)}: column {twice[0]!r} must occur once; got {', '.join(names)}"
         )
-    return names, separator
+    return Head(line, names, separator)
 
 
 def _cells(text: bytes, separator: str) -> list[str]:
@@ -122,23 +132,21 @@ def _cells(text: bytes, separator: str) -> list[str]:
     return [cell.strip(' "') for cell in line.split(separator)]
 
 
-def _rows(
-    path: FilePath, names: list[str], separator: str, problems: Problems, progress: Progress
-) -> Iterator[LogRow]:
+def _rows(path: FilePath, head: Head, problems: Problems, progress: Progress) -> Iterator[LogRow]:
     """Yield the valid lines and report the others."""
     latest = -(2**63)
     for line, text in lines(path, problems, progress):
-        if line == 1 or not text.strip():
+        if line <= head.line or not text.strip():
             continue
-        cells = _cells(text, separator)
-        if cells == names:
+        cells = _cells(text, head.separator)
+        if cells == head.names:
             problems.remark(HEADER_AGAIN)
             continue
-        if len(cells) != len(names):
-            message = f"expected {len(names)} cells, got {len(cells)}: {excerpt(text)}"
+        if len(cells) != len(head.names):
+            message = f"expected {len(head.names)} cells, got {len(cells)}: {excerpt(text)}"
             problems.report("wrong number of cells", message, path, line)
             continue
-        fields = dict(zip(names, cells, strict=True))
+        fields = dict(zip(head.names, cells, strict=True))
         try:
             row = _row(line, fields)
         except ValueError as error:

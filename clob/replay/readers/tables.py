@@ -32,7 +32,7 @@ from clob.replay.io.numerals import Integers
 from clob.replay.io.problems import HEADER_AGAIN, Ignored, Policy, Problems
 from clob.replay.io.recording import CENTS, Records, ticks_per_token
 from clob.replay.io.streams import OWN, OWN_ID, Instrument, Stream
-from clob.replay.io.text import Cells
+from clob.replay.io.text import Cells, first_line
 from clob.replay.readers import OUTCOMES, file_stream
 from clob.units import WEI_PER_TOKEN
 
@@ -123,8 +123,8 @@ def read_table(
         kinds: words for kinds, in addition to ``KINDS``.
         separator: the byte between the cells of a text file; None takes the one of comma,
             semicolon and tab that is most frequent in the first line.
-        header: whether the first line of a text file has the column names; None for yes, unless
-            all columns are positions.
+        header: whether the first line of a text file has the column names, after any blank lines
+            and comments (``#``); None for yes, unless all columns are positions.
         grid: lowest and highest price, in ticks; None takes the metadata of a Parquet file written
             by this package, else the range of prices in the table.
         on_problem: the policy for unreadable rows and clocks that run backwards.
@@ -156,7 +156,7 @@ def read_table(
         sides=_words(SIDES, sides),
         kinds=_words(KINDS, kinds),
     )
-    read = partial(_events, path, shape, int(header and not is_parquet(path)))
+    read = partial(_events, path, shape, header)
     metadata = _metadata(path)
     survey = _survey(read(Ignored(), Progress()))
     lo, hi = grid or (metadata.get("lo", survey.lo), metadata.get("hi", survey.hi))
@@ -180,8 +180,12 @@ def _separator(path: FilePath) -> str:
     """Return the separator that is most frequent in the first line of a text file."""
     if is_parquet(path):
         return ","
-    first = next(line_blocks(path, Ignored(), None, 1 << 16), (1, b""))[1].partition(b"\n")[0]
+    first = _first_line(path)[1]
     return max(",;\t", key=lambda one: first.count(one.encode()))
+
+
+def _first_line(path: FilePath) -> tuple[int, bytes]:
+    return first_line(next(line_blocks(path, Ignored(), None, 1 << 16), (1, b""))[1])
 
 
 def _scale_of(tick: tuple[int, int]) -> int:
@@ -248,8 +252,7 @@ def _names(path: FilePath, separator: str, header: bool) -> list[str]:
     """Return the column names, which are empty without a header."""
     if is_parquet(path):
         return list(parquet_schema(path).names)
-    first = next(line_blocks(path, Ignored(), None, 1 << 16), (1, b""))[1]
-    cells = first.partition(b"\n")[0].decode("utf-8", "replace").split(separator)
+    cells = _first_line(path)[1].decode("utf-8", "replace").split(separator)
     return [cell.strip().strip('"') for cell in cells] if header else [""] * len(cells)
 
 
@@ -316,10 +319,10 @@ def _survey(blocks: Iterator[Records]) -> TableSurvey:
 
 
 def _events(
-    path: FilePath, shape: Shape, skip: int, problems: Problems, progress: Progress
+    path: FilePath, shape: Shape, header: bool, problems: Problems, progress: Progress
 ) -> Iterator[Records]:
     texts = (
-        _parquet_text(path, shape) if is_parquet(path) else _text(path, problems, progress, skip)
+        _parquet_text(path, shape) if is_parquet(path) else _text(path, problems, progress, header)
     )
     latest = -(2**63)
     for first, block in texts:
@@ -347,13 +350,16 @@ def _events(
 
 
 def _text(
-    path: FilePath, problems: Problems, progress: Progress, skip: int
+    path: FilePath, problems: Problems, progress: Progress, header: bool
 ) -> Iterator[tuple[int, bytes]]:
-    head = b""
+    head, number_before = b"", _first_line(path)[0]
     for first, text in line_blocks(path, problems, progress, BLOCK_BYTES):
-        if first == 1 and skip:
-            head, _, text = text.partition(b"\n")
-            first = 2
+        if first == 1:
+            text = text.split(b"\n", number_before)[-1]
+            first += number_before
+            if header:
+                head, _, text = text.partition(b"\n")
+                first += 1
         # A quoted cell with a separator inside it still has the wrong number of cells.
         yield first, _without_heads(text, head, problems).replace(b'"', b"")
 

@@ -60,6 +60,13 @@ def test_no_bid_is_a_yes_offer(log):
     assert (check.bests, check.bests_equal, check.takers) == (6, 6, 0)
 
 
+def test_comments_and_blank_lines_before_the_header_are_skipped(log):
+    plain = rows_of(open_stream(log(*START, MOVED)))
+    path = log(*START, MOVED, head=f"# exported\n\n{HEAD}")
+    assert detect(path) == "kalshi"
+    assert rows_of(open_stream(path)) == plain
+
+
 def test_no_bids_without_mirror_have_a_book_of_their_own(log):
     stream = read_kalshi(log(*START, MOVED), mirror=False)
     assert rows_of(stream)[:2] == [(Kind.LIMIT, 0, 0, 9, 1), (Kind.LIMIT, 1, 0, 37, 1)]

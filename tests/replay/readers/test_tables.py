@@ -58,6 +58,20 @@ def test_columns_are_mapped(tmp_path):
     ]
 
 
+@pytest.mark.parametrize("start", ["# day 1\n", "\n\r\n", "# a, b; c\n\n# 2\n"])
+def test_comments_and_blank_lines_before_the_header_are_skipped(tmp_path, start):
+    path = written(tmp_path, start + TABLE, "later.csv")
+    plain = read_table(written(tmp_path, TABLE), **MAPPED)
+    stream = read_table(path, **MAPPED)
+    events, expected = next(stream.chunks()), next(plain.chunks())
+    events["seq"] -= start.count("\n")
+    assert events.tolist() == expected.tolist()
+    assert not stream.problems.counts
+    text = start + "ts_ns,kind,order_id,side,price,size\n1,limit,1,buy,50,x\n"
+    with pytest.raises(ReplayFormatError, match=f":{start.count(chr(10)) + 2}: "):
+        next(open_stream(written(tmp_path, text)).chunks())
+
+
 def test_text_without_header_and_with_custom_words(tmp_path):
     path = written(tmp_path, "5;open;1;long;3;4\n")
     places = ["ts_ns", "kind", "order_id", "side", "price", "size"]
