@@ -1,46 +1,11 @@
-"""Hypothesis strategies for commands with few prices, ids and makers, so that orders match."""
+"""Hypothesis strategies for records with few prices, ids and makers; orders: ``clob.testing``."""
 
 from hypothesis import strategies as st
 
-from clob import Order, SelfTrade, Side, TimeInForce
 from clob.records import SELF_TRADE_SHIFT, Flag, Kind
-from tests.flow import TOKEN
+from clob.testing.strategies import HI, LO, ids, lots, prices
 
-LO, HI = 48, 52
-"""Lowest and highest price of the books for these commands."""
-
-START_S = 1_000
-"""Earliest expiration, in seconds."""
-
-prices = st.integers(LO, HI)
-lots = st.integers(1, 4) | st.sampled_from([1, 2, 9, 2**32])
-makers = st.sampled_from(["owner:1", "owner:1", "", "0xA"])
 numbers = st.integers(0, 9)
-texts = st.sampled_from(["1", "2", "3", "a", "b", "é"])
-ids = numbers | texts
-policies = st.sampled_from([None, *SelfTrade])
-pauses_ms = st.sampled_from([1, 999, 3_000, 6_000])
-
-
-@st.composite
-def orders(draw, lot_wei=1):
-    """Draw a valid order."""
-    tif = draw(st.sampled_from([TimeInForce.GTC, *TimeInForce]))
-    never_rests = tif in (TimeInForce.IOC, TimeInForce.FOK)
-    expirations = st.integers(START_S, START_S + 20)
-    return Order(
-        id=draw(ids),
-        token=TOKEN,
-        maker=draw(makers),
-        side=draw(st.sampled_from(Side)),
-        price=draw(prices),
-        size=draw(lots) * lot_wei,
-        time_in_force=tif,
-        expiration_s=draw(expirations if tif is TimeInForce.GTD else st.just(0) | expirations),
-        post_only=False if never_rests else draw(st.sampled_from([False, False, True])),
-        self_trade=draw(policies),
-    )
-
 
 kinds = st.sampled_from(
     [Kind.LIMIT] * 6 + [Kind.CANCEL, Kind.REDUCE, Kind.IOC, Kind.REPLACE, Kind.SEED] * 2

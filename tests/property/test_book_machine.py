@@ -33,9 +33,7 @@ from clob.errors import (
     UnknownOrderError,
 )
 from clob.records import EVENT, Kind
-from tests.flow import TOKEN, Call, as_call
-from tests.property.model import Model
-from tests.strategies import (
+from clob.testing.strategies import (
     HI,
     LO,
     START_S,
@@ -45,8 +43,10 @@ from tests.strategies import (
     pauses_ms,
     policies,
     prices,
-    rows,
 )
+from tests.flow import TOKEN, Call, as_call
+from tests.property.model import Model
+from tests.strategies import rows
 
 try:
     from clob.book import _book_c as compiled
@@ -70,9 +70,9 @@ class BookMachine(RuleBasedStateMachine):
 
     @rule(data=st.data())
     def submit(self, data):
-        self.perform(Call("submit", (data.draw(orders(self.lot_wei)), self.now_ms)))
+        self.perform(Call("submit", (data.draw(orders(self.lot_wei, token=TOKEN)), self.now_ms)))
 
-    @rule(several=st.lists(orders(), min_size=2, max_size=5))
+    @rule(several=st.lists(orders(token=TOKEN), min_size=2, max_size=5))
     def submit_several(self, several):
         for order in several:
             sized = msgspec.structs.replace(order, size=order.size * self.lot_wei)
@@ -80,7 +80,7 @@ class BookMachine(RuleBasedStateMachine):
 
     @rule(data=st.data())
     def rest(self, data):
-        self.perform(Call("rest", (data.draw(orders(self.lot_wei)), self.now_ms)))
+        self.perform(Call("rest", (data.draw(orders(self.lot_wei, token=TOKEN)), self.now_ms)))
 
     @rule(data=st.data(), reason=st.sampled_from(RemovalReason))
     def cancel(self, data, reason):
@@ -178,7 +178,7 @@ class BookMachine(RuleBasedStateMachine):
 
     @rule(data=st.data())
     def simulate(self, data):
-        order = data.draw(orders(self.lot_wei))
+        order = data.draw(orders(self.lot_wei, token=TOKEN))
         before, fork = self.book.state_bytes(), self.book.fork()
         try:
             expected = [x for x in fork.submit(order, self.now_ms) if type(x) is Trade]
@@ -195,7 +195,7 @@ class BookMachine(RuleBasedStateMachine):
         assert other.state_bytes() == before
         # Change one of the two, and continue with the other one.
         self.book, stray = (self.book, other) if keep else (other, self.book)
-        for order in data.draw(st.lists(orders(self.lot_wei), max_size=2)):
+        for order in data.draw(st.lists(orders(self.lot_wei, token=TOKEN), max_size=2)):
             try:
                 stray.submit(order, self.now_ms)
             except RejectedError:

@@ -58,7 +58,12 @@ class AlteringProxy:
         self._target = url
         self._alterations = alterations or Alterations()
         config = uvicorn.Config(
-            self._serve, port=0, log_level="error", lifespan="off", ws="websockets-sansio"
+            self._serve,
+            port=0,
+            interface="asgi3",
+            log_level="error",
+            lifespan="on",
+            ws="websockets-sansio",
         )
         self._server = uvicorn.Server(config)
         self._thread = threading.Thread(target=self._server.run, daemon=True)
@@ -75,14 +80,24 @@ class AlteringProxy:
         return self
 
     def __exit__(self, *_):
-        self._server.should_exit = self._server.force_exit = True
+        self._server.should_exit = True
         self._thread.join(START_S)
 
     async def _serve(self, scope, receive, send):
-        if scope["type"] == "http":
+        if scope["type"] == "lifespan":
+            await self._live(receive, send)
+        elif scope["type"] == "http":
             await self._forward(scope, receive, send)
         elif scope["type"] == "websocket":
             await self._relay(scope, receive, send)
+
+    async def _live(self, receive, send):
+        """Keep the connections to the server from start to stop."""
+        await receive()
+        async with httpx.AsyncClient(base_url=self._target, timeout=START_S) as self._http:
+            await send({"type": "lifespan.startup.complete"})
+            await receive()
+        await send({"type": "lifespan.shutdown.complete"})
 
     # ----- HTTP ------------------------------------------------------------------------------
 
@@ -98,9 +113,8 @@ class AlteringProxy:
         if altered != body:
             content = json.dumps(altered).encode()
         headers = [each for each in scope["headers"] if each[0] not in HOP_HEADERS]
-        async with httpx.AsyncClient(base_url=self._target, timeout=START_S) as client:
-            target = f"{path}?{query}" if query else path
-            response = await client.request(method, target, content=content, headers=headers)
+        target = f"{path}?{query}" if query else path
+        response = await self._http.request(method, target, content=content, headers=headers)
         reply = Reply(response)
         self._alterations.answer(method, path, body, reply)
         raw = reply.content()

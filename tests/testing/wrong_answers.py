@@ -226,27 +226,25 @@ class CancelledStaysListed(Alterations):
 class StaleBook(Alterations):
     """A book is cached for ever."""
 
-    caught_by = ("cancel.signed", "book.seq-rises-with-events", "match.partial-fill")
+    caught_by = ("book.level-sums-its-orders", "book.seq-rises-with-events", "match.partial-fill")
 
     def __init__(self):
         self.known = {}
 
     def answer(self, method, path, body, reply):
-        if BOOK.fullmatch(path) and reply.status == 200 and reply.body["bids"]:
-            reply.body = self.known.setdefault(path, reply.body)
+        if BOOK.fullmatch(path) and reply.status == 200:
+            book = reply.body["marketId"], reply.body["tokenId"]
+            reply.body = self.known.setdefault(book, reply.body)
 
 
 class FeedGap(Alterations):
-    """Every third change of a book is missing in the feed."""
+    """Orders at a price are missing in the feed."""
 
     caught_by = ("feed.no-gap", "feed.changes-make-the-book")
 
-    def __init__(self):
-        self.count = 0
-
     def message(self, message):
-        self.count += message["type"] in ("order_added", "order_removed", "trade")
-        return None if self.count % 3 == 2 and "incomingSide" not in message["data"] else message
+        is_missing = message["type"] == "order_added" and message["data"]["price"] == 44
+        return None if is_missing else message
 
 
 class FeedRenumbered(Alterations):

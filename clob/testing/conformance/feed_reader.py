@@ -3,6 +3,7 @@
 import json
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from typing import Any, Final, Self
 
 from websockets.exceptions import ConnectionClosed, InvalidHandshake
@@ -32,10 +33,12 @@ class FeedReader:
         self._timeout_s: Final = session.options.timeout_s
         key = session.options.api_key
         headers = {"X-API-Key": key} if key else None
+        self._stack: Final = ExitStack()
         try:
-            self._socket: Final = connect(
+            opening = connect(
                 session.ws_url, open_timeout=self._timeout_s, additional_headers=headers, proxy=None
             )
+            self._socket: Final = self._stack.enter_context(opening)
         except (OSError, InvalidHandshake) as error:
             raise CheckFailedError(
                 f"WebSocket {session.ws_url}", str(error), "a connection"
@@ -47,7 +50,7 @@ class FeedReader:
 
     def __exit__(self, *_: object) -> None:
         """Close the connection."""
-        self._socket.close()
+        self._stack.close()
 
     def send(self, message: dict[str, Any] | str) -> None:
         """Send a message."""

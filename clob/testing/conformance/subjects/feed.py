@@ -17,8 +17,9 @@ from clob.testing.conformance.session import Session
 from clob.testing.conformance.wallet import ONE, MarketIds
 
 PAGE = "concepts/feed.md"
-HEARTBEAT_MAX_S = 25
-"""Longest wait for a heartbeat; a server sends one after 15 seconds."""
+HEARTBEAT_TIMEOUTS = 2.5
+"""Longest wait for a heartbeat, in timeouts of the run: 25 seconds by default. A server sends one
+after 15 seconds."""
 POLICY = 1008
 """Close code of a rejected request."""
 
@@ -176,7 +177,8 @@ def heartbeat(session: Session) -> None:
     seq = session.book(market)["seq"]
     with FeedReader(session) as feed:
         feed.subscribe(market, extended=True)
-        message = feed.until(lambda each: each["type"] == "heartbeat", HEARTBEAT_MAX_S)[-1]
+        wait_s = HEARTBEAT_TIMEOUTS * session.options.timeout_s
+        message = feed.until(lambda each: each["type"] == "heartbeat", wait_s)[-1]
     expect("seq of the heartbeat", message["seq"], seq)
 
 
