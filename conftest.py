@@ -1,6 +1,7 @@
 """Extends pytest: examples in documents, long tests, and skipped tests that count as failed.
 
-README.md and docs/**/*.md are tests: every ``>>>`` in a fence marked ``python`` is run.
+Pages are tests: every ``>>>`` in a fence marked ``python`` is run, and every command in a fence
+marked ``sh`` unless a mark excludes it; see tests/pages.py.
 
 A test marked ``long`` runs only with ``CLOB_LONG=1`` or if ``-m`` names the mark.
 
@@ -10,14 +11,17 @@ not apply to this machine or implementation.
 """
 
 import doctest
+import importlib
 import os
 import sys
 from collections.abc import Generator
+from typing import Any
 
 import pytest
 from hypothesis import settings
 from sybil import Sybil
-from sybil.parsers.markdown import PythonCodeBlockParser
+from sybil.example import Example
+from sybil.parsers.markdown import CodeBlockParser, PythonCodeBlockParser
 
 from clob import _build
 
@@ -33,9 +37,33 @@ if not _build.SOURCE_ONLY:
     # The compiled form of these modules is in use; tests/test_doctests.py tests their source.
     collect_ignore += [f"{name.replace('.', '/')}.py" for name in _build.MODULES]
 
+PAGE = "__page__"
+"""The page of a document in the namespace of its examples."""
+
+
+def open_page(namespace: dict[str, Any]) -> None:
+    """Make the folder of a page before its examples run."""
+    namespace[PAGE] = importlib.import_module("tests.pages").Page()
+
+
+def close_page(namespace: dict[str, Any]) -> None:
+    """Stop the server of a page and remove its folder."""
+    namespace[PAGE].close()
+
+
+def run_commands(example: Example) -> None:
+    """Run the commands of a block."""
+    example.namespace[PAGE].run_block(example)
+
+
 pytest_collect_file = Sybil(
-    parsers=[PythonCodeBlockParser(doctest_optionflags=doctest.ELLIPSIS)],
-    patterns=["README.md", "docs/*.md", "docs/**/*.md"],
+    parsers=[
+        PythonCodeBlockParser(doctest_optionflags=doctest.ELLIPSIS),
+        CodeBlockParser("sh", run_commands),
+    ],
+    patterns=["README.md", "CONTRIBUTING.md", "benchmarks/README.md", "docs/*.md", "docs/**/*.md"],
+    setup=open_page,
+    teardown=close_page,
 ).pytest()
 
 # In CI, random examples are the same in every run, so that a failure is caused by the change.

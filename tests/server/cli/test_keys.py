@@ -3,10 +3,8 @@
 import argparse
 import os
 import re
-import shlex
 import stat
 from contextlib import closing
-from pathlib import Path
 
 import jwt
 import pytest
@@ -280,16 +278,6 @@ def test_data_dir_defaults_to_the_environment_variable(run, tmp_path):
     prepared(tmp_path)
     _, out, _ = run("key", "create", "--name", "k", "--scopes", "read", CLOB_DATA_DIR=str(tmp_path))
     assert KEY.fullmatch(out.strip())[1] in keys_of(tmp_path)
-
-
-def test_documented_commands_equal_the_parser():
-    page = Path(__file__).parents[3] / "docs" / "how-to" / "manage-keys.md"
-    blocks = re.findall(r"```sh\n(.*?)```", page.read_text(), re.DOTALL)
-    lines = "\n".join(blocks).replace("\\\n", " ")
-    commands = re.findall(r"clob-server ((?:key|token)[^\n)]*)", lines)
-    assert len(commands) == 5
-    for command in commands:
-        assert cli.parser().parse_args(shlex.split(command)).act
 
 
 def test_secret_files_are_readable_by_their_owner_only(server):
