@@ -67,7 +67,7 @@ def measure(url: str, pid: int, folder: Path, number: int) -> None:
 
     def figures() -> list[float]:
         wait_for_history(url)
-        sizes = [folder_mb(folder, name) for name in ("log.db*", "history.db*")]
+        sizes = [folder_mb(folder, name) for name in ("log.db", "history.db")]
         return [memory_mb(pid), *sizes, processor_s(pid)]
 
     with Client(url, signer=KEY) as client:

@@ -7,6 +7,7 @@ from urllib.parse import unquote
 
 import pytest
 
+from tests import pictures
 from tests.pages import NEEDS, PAGES, ROOT, blocks, explained
 
 PROGRAM = re.compile(
@@ -89,3 +90,17 @@ def test_relative_links_lead_to_files_and_headings(page):
         assert target.exists(), link
         if anchor and target.suffix == ".md":
             assert anchor in anchors(target), link
+
+
+# ----- pictures -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", pictures.DRAWN)
+def test_picture_equals_the_code(name):
+    """After a change of the code, ``python -m tests.pictures`` draws them again."""
+    assert (pictures.PICTURES / name).read_text() == pictures.DRAWN[name]()
+
+
+def test_every_picture_is_on_a_page():
+    text = "\n".join(page.read_text() for page in PAGES)
+    assert [each.name for each in pictures.PICTURES.iterdir() if each.name not in text] == []
