@@ -4,10 +4,12 @@
 """
 
 import os
+import sqlite3
 import subprocess
 import sys
 import tempfile
 import time
+from contextlib import closing
 from pathlib import Path
 
 import httpx
@@ -38,9 +40,12 @@ def processor_s(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def folder_mb(folder: Path, pattern: str) -> float:
-    """Return the size of files."""
-    return sum(each.stat().st_size for each in folder.glob(pattern)) / 1e6
+def history_mb(folder: Path) -> float:
+    """Return the size of the history, with what is still in its journal."""
+    with closing(sqlite3.connect(f"file:{folder / 'history.db'}?mode=ro", uri=True)) as history:
+        [(num_pages,)] = history.execute("PRAGMA page_count")
+        [(page_bytes,)] = history.execute("PRAGMA page_size")
+    return num_pages * page_bytes / 1e6
 
 
 def place(client: Client, number: int) -> None:
@@ -56,19 +61,20 @@ def place(client: Client, number: int) -> None:
                 raise result
 
 
-def wait_for_history(url: str) -> None:
-    """Wait until the history has every order."""
-    while "clob_history_lag_commands 0.0" not in httpx.get(f"{url}/metrics").text:
-        time.sleep(0.1)
+def metric(url: str, name: str) -> float:
+    """Return a metric of the server."""
+    lines = httpx.get(f"{url}/metrics").text.splitlines()
+    return next(float(line.split()[1]) for line in lines if line.startswith(f"{name} "))
 
 
 def measure(url: str, pid: int, folder: Path, number: int) -> None:
     """Place the orders, cancel them, and print the differences for each order."""
 
     def figures() -> list[float]:
-        wait_for_history(url)
-        sizes = [folder_mb(folder, name) for name in ("log.db", "history.db")]
-        return [memory_mb(pid), *sizes, processor_s(pid)]
+        while metric(url, "clob_history_lag_commands"):
+            time.sleep(0.1)
+        log_mb = metric(url, "clob_log_bytes") / 1e6
+        return [memory_mb(pid), log_mb, history_mb(folder), processor_s(pid)]
 
     with Client(url, signer=KEY) as client:
         place(client, BATCH)
@@ -92,14 +98,6 @@ def main(number: int) -> None:
         try:
             url = server.stdout.readline().split()[-1]
             measure(url, server.pid, Path(folder), number)
-            print(
-                *sorted(
-                    f"{each.stat().st_size / 1e6:.1f} {each.relative_to(folder)}"
-                    for each in Path(folder).rglob("*")
-                    if each.is_file()
-                ),
-                sep="\n",
-            )
         finally:
             server.terminate()
             server.wait()

@@ -25,7 +25,8 @@ import pytest
 
 from clob import AddMarket, Market, Order, Submit
 from clob.journal import Recorder
-from clob.replay import sample_path
+from clob.replay import open_stream
+from clob.replay.io.write import write_stream
 from tests.server.live import END_S, START_S, environment
 
 ROOT = Path(__file__).parent.parent
@@ -54,7 +55,7 @@ DEMO = ["clob-server run --demo --chain none --data-dir clob-data"]
 """The server of pages that call one and start none."""
 LIVE_S = 3
 """Seconds of a recording that would last until Ctrl-C."""
-COMMAND_S = 120
+COMMAND_S = 300
 
 
 def commands(block):
@@ -97,7 +98,7 @@ class Maker(Strategy):
     def on_wake(self, market):
         book = getattr(market, "yes", market)
         for order in book.open_orders:
-            book.cancel(order)
+            market.cancel(order)
         if book.best_bid and book.best_bid > self.edge:
             book.buy(book.best_bid - self.edge, self.size)
 '''
@@ -123,12 +124,21 @@ def journal(market):
     return recorder.frame()
 
 
+def converted(name):
+    """Return the events in the format of a file name."""
+    with tempfile.TemporaryDirectory() as folder:
+        table = Path(folder, "events.csv")
+        table.write_text(EVENTS)
+        write_stream(Path(folder, name), open_stream(table))
+        return Path(folder, name).read_bytes()
+
+
 SAMPLES = {
     "mine.py": STRATEGY.encode,
     "wallet.key": lambda: b"0x" + b"11" * 32,
     "AAPL_2012-06-21_message_10.csv": LOBSTER.encode,
     "day.csv.gz": lambda: gzip.compress(EVENTS.encode()),
-    "day.npz": lambda: Path(sample_path()).read_bytes(),
+    "day.npz": lambda: converted("day.npz"),
     "day1.frames.gz": lambda: gzip.compress(journal("sun")),
     "day2.frames.gz": lambda: gzip.compress(journal("rain")),
     "dump.jsonl": POLYMARKET.encode,
@@ -174,8 +184,9 @@ class Page:
             if named and not Path(name).exists():
                 Path(name).write_bytes(content())
                 Path(name).chmod(0o600)
-        if "deploy/" in text and not Path("deploy").exists():
-            shutil.copytree(ROOT / "deploy", "deploy")
+        for name in ("deploy", "examples"):
+            if f" {name}/" in text and not Path(name).exists():
+                shutil.copytree(ROOT / name, name)
 
     def run(self, text, url):
         """Run commands to their end; ``url`` is that of a server that the page started itself."""

@@ -86,6 +86,11 @@ def test_market_maker_quotes_around_the_middle(tmp_path):
         assert [order["price"] for order in api.orders(marketId=market.id)] == [40, 60]
 
 
+def test_capacity_prints_what_an_order_takes():
+    lines = run("capacity.py", 40)
+    assert [line.split(":")[0] for line in lines] == ["memory", "log", "history", "processor"]
+
+
 # ----- notebooks ------------------------------------------------------------------------------
 
 
