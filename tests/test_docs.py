@@ -25,6 +25,18 @@ SIGNING_ERROR_ROW = re.compile(ERROR_ROW.pattern.replace("clob", r"clob\.signing
 DIRECTIVE = re.compile(r"^\.\. (?:auto\w+|py:data):: (?:[\w.]+\.)?(\w+)$", re.MULTILINE)
 # | {class}`~clob.Name` | effect | modes |
 COMMAND_ROW = re.compile(r"^\| \{class\}`~clob\.(\w+)` \|", re.MULTILINE)
+WHOLE_MODULES = {
+    "clob.errors",
+    "clob.signing.errors",
+    *(
+        f"clob.replay.{name}"
+        for name in (
+            "io.detect", "readers.lobster", "readers.dbn", "sim.strategy", "sim.orders",
+            "sim.latency", "sim.fees", "sim.fee_schedules",
+        )
+    ),
+}  # fmt: skip
+"""Modules all of whose names are for users; the reference lists the names of others."""
 LIFECYCLE = DOCS / "concepts" / "order-lifecycle.md"
 
 
@@ -63,6 +75,14 @@ def test_public_name_of_signing_is_in_the_reference(name):
     assert getattr(signing, name).__doc__
     reference = DIRECTIVE.findall((DOCS / "reference" / "signing.md").read_text())
     assert name in [*reference, *(c.__name__ for c in errors_of(signing_errors))]
+
+
+def test_reference_has_no_private_names():
+    for page in DOCS.glob("reference/*.md"):
+        text = page.read_text()
+        assert not re.search(r"^\.\. [\w:]+:: (.*\.)?_", text, re.MULTILINE), page
+        whole = re.findall(r"automodule:: (.*)\n   :members:$", text, re.MULTILINE)
+        assert {*whole} <= WHOLE_MODULES, f"{page} lists every name of an implementation"
 
 
 def test_errors_are_documented_in_order_of_precedence():
