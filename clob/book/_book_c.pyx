@@ -350,6 +350,10 @@ cdef class Book:
         """The lowest price of a resting sell order, or None."""
         return best_price(self, SELL)
 
+    def _best_of_others(self, owner, /):
+        """Return the best bid and the best ask of orders of other owners."""
+        return best_of_others(self, owner)
+
     def __len__(self):
         """Return the number of resting orders."""
         self.acquire_to_read()

@@ -9,7 +9,7 @@ from clob.book import rejections, state, validation
 from clob.book._matching_py import Queue, QueuedOrder, Queues
 from clob.depth import Ahead, Depth, Level, Resting
 from clob.errors import BookBusyError, InvariantError
-from clob.order import Side
+from clob.order import Side, maker_of
 from clob.units import ORDER_ID_MAX, TICKS_MAX
 
 P = ParamSpec("P")
@@ -105,6 +105,31 @@ class Views(Queues):
     def best_ask(self) -> int | None:
         """Lowest price of a resting sell order, or None. O(1)."""
         return next(iter(self._sides[Side.SELL]), None)
+
+    @alone
+    def _best_of_others(self, owner: int, /) -> tuple[int | None, int | None]:
+        """Return the best bid and the best ask of orders of other owners.
+
+        O(orders of the owner at the best levels). The owner is the number in records.
+
+        Raises:
+            ValueError: the owner is out of range.
+        """
+        if type(owner) is not int or not 1 <= owner < 2**31:
+            raise ValueError(f"owner must be an integer from 1 to {2**31 - 1}; got {owner!r}")
+        maker = maker_of(owner)
+        bid, ask = (
+            next(
+                (
+                    price
+                    for price, queue in self._sides[side].items()
+                    if any(order.maker != maker for order in queue.values())
+                ),
+                None,
+            )
+            for side in (Side.BUY, Side.SELL)
+        )
+        return bid, ask
 
     @alone
     def __len__(self) -> int:

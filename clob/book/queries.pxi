@@ -8,6 +8,31 @@ cdef object best_price(Book self, int side):
     return price_at(&self.core, side, self.core.sides[side].best)
 
 
+cdef tuple best_of_others(Book self, object owner):
+    cdef int64_t number = 0
+    if not (
+        as_i64(<PyObject*>owner, &number) and 0 < number < <int64_t>FIRST_NAMED_OWNER
+    ):
+        raise ValueError(f"owner must be an integer from 1 to {2**31 - 1}; got {owner!r}")
+    self.acquire_to_read()
+    self.busy = False
+    return other_best(&self.core, BUY, number), other_best(&self.core, SELL, number)
+
+
+cdef object other_best(const Core* core, int side, uint32_t owner):
+    # Own orders are often the whole best level, so their queue is read up to the first other order.
+    cdef const Ladder* own = &core.sides[side]
+    cdef uint32_t level = own.best, slot
+    while level != NO_LEVEL:
+        slot = own.levels[level].head
+        while slot != NIL and core.nodes[slot].owner == owner:
+            slot = core.nodes[slot].next
+        if slot != NIL:
+            return price_at(core, side, level)
+        level = ladder_next(own, level)
+    return None
+
+
 cdef object depth_of(Book self, object limit):
     return _depth.Depth(
         self.market, self.token, self.core.seq,

@@ -29,6 +29,7 @@ from clob.replay.readers.feed.lines import BookEvent, ClockMark
 from clob.replay.readers.feed.rows import FeedRows
 from clob.replay.sim.driver import NEVER, Stop
 from clob.replay.sim.fees import Fees
+from clob.replay.sim.marks import DEFAULT_MARK, EQUITY_EVERY_NS
 from clob.replay.sim.orders import OwnFill
 from clob.units import PRICE_MAX, PRICE_MIN
 from clob.wire.messages import Orderbook
@@ -186,6 +187,8 @@ def paper(
     collateral: int | None = None,
     fees: Fees | str = no_fees,
     scale: int | None = None,
+    mark: str = DEFAULT_MARK,
+    equity_every_ns: int | None = EQUITY_EVERY_NS,
     keep: Collection[str] = (),
     sample: int | None = None,
     api_key: str | None = None,
@@ -214,6 +217,8 @@ def paper(
         collateral: see there.
         fees: see there.
         scale: see there.
+        mark: see there.
+        equity_every_ns: see there.
         keep: see there; without ``"fills"`` and ``"bests"`` memory grows with own orders only.
         sample: see there.
         api_key: API key of the connection; None for none.
@@ -252,6 +257,8 @@ def paper(
             collateral=collateral,
             fees=fees,
             scale=scale,
+            mark=mark,
+            equity_every_ns=equity_every_ns,
             keep=keep,
             sample=sample,
             driver_class=partial(LiveDriver, live=live),

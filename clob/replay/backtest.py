@@ -1,6 +1,6 @@
 """Runs a stream through books, with or without a strategy, and checks the result."""
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from clob.book import Book
@@ -16,11 +16,13 @@ from clob.replay.sim.driver import NEVER, Driver, Stop
 from clob.replay.sim.fee_schedules import FeeSchedule, fees_of
 from clob.replay.sim.fees import Commission, Fees, no_fees
 from clob.replay.sim.latency import Latency
+from clob.replay.sim.marks import DEFAULT_MARK, EQUITY_EVERY_NS, check_mark, check_step
 from clob.replay.sim.portfolio import Portfolio
 from clob.replay.sim.strategy import Strategy
 from clob.units import TICKS_MAX
 
 if TYPE_CHECKING:
+    from clob.replay.sim.exchange_account import ExchangeAccount
     from clob.replay.sim.session import Session
 
 MODES = ("rematch", "shadow")
@@ -40,6 +42,9 @@ def backtest(
     fees: Fees | str = no_fees,
     scale: int | None = None,
     outcome: Mapping[int, int] | None = None,
+    mark: str = DEFAULT_MARK,
+    equity_every_ns: int | None = EQUITY_EVERY_NS,
+    horizons_ns: Sequence[int] = (),
     check: Collection[str] = ("fills", "bests"),
     keep: Collection[str] = KEPT,
     sample: int | None = None,
@@ -69,6 +74,13 @@ def backtest(
         scale: ticks in the price of a whole token; None for the scale of the stream, which is 100
             if its reader does not know better.
         outcome: final value of a YES token in ticks, by market number.
+        mark: the rule by which open positions are valued: ``"others-mid"``, ``"mid"``, ``"bid"`` or
+            ``"last"``; see :data:`~clob.replay.sim.marks.MARKS`. It changes only ``equity``.
+        equity_every_ns: step of rows of equity from the start, besides those at own fills and
+            wakes; None for no step. :attr:`Backtest.metrics` takes returns at this step.
+        horizons_ns: times after each own fill at which the middle of others is recorded, for
+            adverse selection in :attr:`Backtest.metrics`; ``HORIZONS_NS`` of
+            :mod:`clob.replay.metrics` are 1, 10 and 60 s. Each costs a stop for each fill.
         check: what to compare with the recording: ``"fills"``, ``"bests"``. In ``rematch``, best
             prices are not compared with a strategy, because its orders are in the book.
         keep: which of the tables ``fills`` and ``bests`` to keep; the others are counted and part
@@ -101,6 +113,8 @@ def backtest(
     _check_interval(strategy, every_ns)
     scale = stream.scale if scale is None else scale
     _check_outcomes(stream, outcome or {}, scale)
+    check_mark(mark)
+    check_step(equity_every_ns)
     compares_bests = "bests" in check and (strategy is None or mode == "shadow")
     numbers = [one.number for one in stream.instruments]
     checker = Checker(stream.lo, stream.hi, numbers, bests=compares_bests, inferred=stream.inferred)
@@ -120,6 +134,9 @@ def backtest(
             latency=latency,
             portfolio=Portfolio(collateral, fees=fees_of(fees), scale=scale),
             self_trade=self_trade,
+            mark=mark,
+            equity_every_ns=equity_every_ns,
+            horizons_ns=horizons_ns,
         )
     _run(driver, sampler or driver, session, outcome or {})
     account = session.account if session else None
@@ -137,12 +154,20 @@ def backtest(
         portfolio=account.portfolio if account else None,
         counts=collector.counts,
         sections=collector.sections,
-        setting=setting_of(stream, driver.start_ns, driver.last_ns),
+        setting=setting_of(stream, driver.start_ns, driver.last_ns, mark, equity_every_ns),
         outcome=dict(outcome or {}),
         rejections=rejections_of(account),
+        **_mids(account, horizons_ns),
         depths=sampler.depths() if sampler else None,
         **own_tables(account),
     )
+
+
+def _mids(account: "ExchangeAccount | None", horizons_ns: Sequence[int]) -> dict[str, Any]:
+    """Return the recorded middles of others as arguments of the result."""
+    if account is None or account.markouts is None:
+        return {}
+    return {"horizons_ns": tuple(horizons_ns), "mids": account.markouts.table()}
 
 
 def _check_interval(strategy: Strategy | None, every_ns: int | None) -> None:

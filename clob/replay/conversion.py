@@ -32,13 +32,12 @@ NAMES: Mapping[str, Column] = {
 
 
 def columns_of(
-    rows: Records, sides: Column | None, lot_wei: int, units: Units, *, times: bool
+    rows: Records, lot_wei: int, units: Units, *, times: bool
 ) -> dict[str, Column]:
     """Return the columns of a table.
 
     Args:
         rows: the table.
-        sides: side of each row, to be added as a column; None if the table has or needs none.
         lot_wei: wei in a lot.
         units: see :data:`Units`.
         times: whether times become timestamps, of nanoseconds since 1970. A recording that counts
@@ -51,8 +50,6 @@ def columns_of(
         raise ValueError(f"units must be stored or tokens; got {units!r}")
     columns: dict[str, Column] = {name: rows[name] for name in rows.dtype.names or ()}
     if units == "tokens":
-        if sides is not None:
-            columns["side"] = sides
         columns = {name: readable(name, column, lot_wei) for name, column in columns.items()}
     if times:
         columns = {
@@ -77,11 +74,3 @@ def timestamps(name: str, column: Column) -> Column:
     if name != "ts_ns":
         found[column == -1] = np.datetime64("NaT", "ns")
     return found
-
-
-def sides_of(fills: Records, orders: Records) -> Column:
-    """Return the side of each own fill, that of its order."""
-    ids = np.argsort(orders["order_id"])
-    places = np.searchsorted(orders["order_id"], fills["order_id"], sorter=ids)
-    sides: Column = orders["side"][ids[places]]
-    return sides

@@ -2,7 +2,8 @@
 
 The digest combines one hash per kind of row, so the rows of different kinds may arrive in any
 order. Numbers are hashed as little-endian bytes without padding, integers beyond 64 bits as decimal
-text.
+text. The rows of equity are not part of it, since the rule of valuation does not change a run; the
+final money is.
 """
 
 import dataclasses
@@ -19,18 +20,20 @@ from clob.book import Book
 from clob.records import BEST, FILL
 from clob.replay.check.compare import Comparison
 from clob.replay.check.divergence import Divergences
-from clob.replay.conversion import TIMES, Units, columns_of, sides_of
+from clob.replay.conversion import TIMES, Units, columns_of
 from clob.replay.errors import need
 from clob.replay.io.chunk import ReplayedChunk
 from clob.replay.io.recording import Records
-from clob.replay.io.streams import Instrument, Stream
+from clob.replay.io.streams import OWN_ID, Instrument, Stream
 from clob.replay.modes.row_buffer import RowBuffer
 from clob.replay.modes.rows import write_fills, write_orders
 from clob.replay.modes.sampling import Depths
 from clob.replay.sim.fee_schedules import describe_fees
+from clob.replay.sim.marks import DEFAULT_MARK, EQUITY_EVERY_NS
 from clob.replay.sim.portfolio import Portfolio
 
 if TYPE_CHECKING:
+    from clob.replay.metrics import RunMetrics
     from clob.replay.sim.exchange_account import ExchangeAccount
 
 
@@ -87,6 +90,25 @@ def _canonical(rows: Records) -> bytes | memoryview:
     return packed.view(np.uint8).data
 
 
+FILLS: np.dtype[np.void] = np.dtype(
+    {
+        "names": [*FILL.names, "instrument"],
+        "formats": [*(FILL[name] for name in FILL.names), "<u2"],
+        "offsets": [*(FILL.fields[name][1] for name in FILL.names), 36],
+        "itemsize": FILL.itemsize,
+    }
+)
+"""The record of a trade of a backtest: the fields of ``FILL``, and the instrument in its padding."""
+
+MONEY: np.dtype[np.void] = np.dtype(
+    [("collateral", "O"), ("realised", "O"), ("fees_paid", "O")]
+)
+"""The final money as the digest covers it, in wei as Python integers."""
+
+DIGEST_FIELDS = ("ts_ns", "order_id", "other_id", "size", "price", "instrument", "resting")
+"""The numbers of own fills that the digest covers, with both fees; the others follow from them and
+the orders."""
+
 ORDER_FIELDS = {
     "order_id": "<u8",
     "instrument": "<u2",
@@ -112,12 +134,16 @@ OWN_FILL_FIELDS = {
     "price": "<i4",
     "instrument": "<u2",
     "resting": "u1",
+    "side": "u1",
     "fee": "O",
     "fee_tokens": "O",
+    "realised": "O",
 }
 """The fields of a fill of an own order: time, own order, other order, size in lots (0 where the
-order left the book without a trade), price in ticks, instrument, 1 if the own order rested, and the
-fee in wei of collateral and of the token, as Python integers."""
+order left the book without a trade), price in ticks, instrument, 1 if the own order rested, side of
+the own order, the fee in wei of collateral and of the token, and the profit that the fill realised
+after its fee, in wei; amounts are Python integers. A fill that opens a position realises nothing:
+its fee is part of the cost."""
 
 EQUITY_FIELDS = {
     "ts_ns": "<i8",
@@ -126,7 +152,9 @@ EQUITY_FIELDS = {
     "realised": "O",
     "fees_paid": "O",
 }
-"""The fields of a row of equity: time, and amounts in wei as Python integers."""
+"""The fields of a row of equity: time, and amounts in wei as Python integers. ``wealth`` is the
+collateral plus the value of all tokens by the rule of the run, ``realised`` the profit after fees
+since the start."""
 
 POSITION_FIELDS = {"ts_ns": "<i8", "instrument": "<u2", "size": "O", "cost": "O"}
 """The fields of a change of position: time, instrument, tokens and their cost, in wei."""
@@ -169,7 +197,8 @@ class Collector:
 
     def table(self, name: str) -> Records:
         """Return all kept rows of a table."""
-        return self.buffers[name].rows()
+        rows = self.buffers[name].rows()
+        return rows.view(FILLS) if name == "fills" else rows
 
 
 def table_of(fields: np.dtype[np.void], numbers: npt.NDArray[Any]) -> Records:
@@ -187,7 +216,8 @@ def own_tables(account: "ExchangeAccount | None") -> dict[str, Records]:
         return {name: np.zeros(0, fields) for name, fields in OWN_TABLES.items()}
     numbers = np.empty((len(account.orders), len(ORDER_FIELDS)), np.int64)
     write_orders(numbers.ravel().data, account.orders)
-    tables = {"orders": table_of(OWN_TABLES["orders"], numbers), "own_fills": _own_fills(account)}
+    orders = table_of(OWN_TABLES["orders"], numbers)
+    tables = {"orders": orders, "own_fills": _own_fills(account, orders)}
     for name, flat in (("equity", account.equity), ("positions", account.positions)):
         fields = OWN_TABLES[name]
         amounts = np.fromiter(flat, object, len(flat))
@@ -195,14 +225,16 @@ def own_tables(account: "ExchangeAccount | None") -> dict[str, Records]:
     return tables
 
 
-def _own_fills(account: "ExchangeAccount") -> Records:
-    """Return the table of own fills; fees are Python integers."""
+def _own_fills(account: "ExchangeAccount", orders: Records) -> Records:
+    """Return the table of own fills; amounts are Python integers."""
     fills, charges = account.fills, account.charges
-    numbers = np.empty((len(fills), len(OWN_FILL_FIELDS) - 2), np.int64)
+    numbers = np.empty((len(fills), len(DIGEST_FIELDS)), np.int64)
     write_fills(numbers.ravel().data, fills)
     table = table_of(OWN_TABLES["own_fills"], numbers)
     table["fee"] = np.fromiter([one.collateral for one in charges], object, len(charges))
     table["fee_tokens"] = np.fromiter([one.tokens for one in charges], object, len(charges))
+    table["realised"] = np.fromiter(account.realised, object, len(charges))
+    table["side"] = orders["side"][(table["order_id"] - np.uint64(OWN_ID)).astype(np.int64)]
     return table
 
 
@@ -213,7 +245,7 @@ def rejections_of(account: "ExchangeAccount | None") -> dict[str, int]:
 
 
 class Setting(NamedTuple):
-    """The stream of a backtest."""
+    """The stream of a backtest, and how positions are valued."""
 
     lo: int
     """Lowest price of the grid, in ticks."""
@@ -231,15 +263,22 @@ class Setting(NamedTuple):
     """Origin of the recording."""
     problems: Mapping[str, int]
     """Problems with the input: number of each kind."""
+    mark: str = DEFAULT_MARK
+    """The rule by which positions are valued, a name of ``MARKS``."""
+    equity_every_ns: int | None = EQUITY_EVERY_NS
+    """The step of rows of equity, in ns; None for rows at fills and wakes only."""
     labels: tuple[str, ...] = ()
     """Texts of the prices of the grid, such as odds; empty where prices are ticks."""
 
 
-def setting_of(stream: Stream, start_ns: int, last_ns: int) -> Setting:
-    """Describe a stream after its run."""
+def setting_of(
+    stream: Stream, start_ns: int, last_ns: int, mark: str, equity_every_ns: int | None
+) -> Setting:
+    """Describe a stream and the valuation after a run."""
     problems = dict(sorted(stream.problems.counts.items()))
     grid = (stream.lo, stream.hi, stream.lot_wei, stream.instruments)
-    return Setting(*grid, start_ns, last_ns, stream.note, problems, stream.labels)
+    labels = stream.labels
+    return Setting(*grid, start_ns, last_ns, stream.note, problems, mark, equity_every_ns, labels)
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False, kw_only=True)
@@ -253,7 +292,7 @@ class Backtest:
     events: int
     """Number of events, reference records included."""
     fills: Records
-    """Array of ``FILL``: every trade, including own trades in ``rematch`` and without them in
+    """Array of :data:`FILLS`: every trade, including own trades in ``rematch`` and without them in
     ``shadow``; empty if not kept."""
     bests: Records
     """Array of ``BEST``: every change of best prices; empty if not kept."""
@@ -262,7 +301,8 @@ class Backtest:
     own_fills: Records
     """Array of :data:`OWN_FILL_FIELDS`: fills of own orders, in order."""
     equity: Records
-    """Array of :data:`EQUITY_FIELDS`: a row for each change of the portfolio's value."""
+    """Array of :data:`EQUITY_FIELDS`: a row at each own fill, each wake and each step of
+    ``setting.equity_every_ns`` that changed an amount. The value of a row holds until the next."""
     positions: Records
     """Array of :data:`POSITION_FIELDS`: a row for each change of a token's holding."""
     check: Comparison | None
@@ -282,6 +322,12 @@ class Backtest:
     """Final value of a YES token in ticks, by market number; unsettled markets are left out."""
     rejections: Mapping[str, int] = dataclasses.field(default_factory=dict)
     """Number of rejected own orders, by code."""
+    horizons_ns: tuple[int, ...] = ()
+    """Times after own fills at which the middle of others was recorded, in ns."""
+    mids: npt.NDArray[np.int64] = dataclasses.field(default_factory=lambda: np.zeros((0, 1), "i8"))
+    """The middle of others in half ticks: a row for each own fill, with a column for the fill and
+    one for each of ``horizons_ns``; -2**63 where a side was empty or the run had ended. Empty
+    without horizons."""
     depths: Depths | None = None
     """Depth snapshots at equal times; None if not requested."""
 
@@ -292,20 +338,40 @@ class Backtest:
 
     @property
     def digest(self) -> str:
-        """A fingerprint of all tables, 64 hexadecimal digits.
+        """A fingerprint of all tables but equity, and of the final money; 64 hexadecimal digits.
 
-        It does not depend on the chunk size, the Python version, the hash seed, the kind of book or
-        the kept tables. O(rows) at each access.
+        It does not depend on the chunk size, the Python version, the hash seed, the kind of book,
+        the kept tables, ``mark`` or ``equity_every_ns``. O(rows) at each access.
         """
         return combine_digests([self._section(name) for name in TABLES])
 
+    @property
+    def metrics(self) -> "RunMetrics | None":
+        """Return, risk and quality of the trading; None without a strategy. O(rows) per access."""
+        from clob.replay.metrics import metrics_of  # noqa: PLC0415 - a replay alone starts sooner
+
+        return metrics_of(self)
+
     def _section(self, name: str) -> Section:
-        rows: Records = getattr(self, name)
+        rows = self._hashed(name)
         if self.counts.get(name, len(rows)) != len(rows):
             return self.sections[name]
         section = Section(name)
         section.update(rows)
         return section
+
+    def _hashed(self, name: str) -> Records:
+        """Return the rows of a table that the digest covers."""
+        rows: Records = getattr(self, name)
+        if name == "fills":
+            return rows.view(FILL)
+        if name == "own_fills":
+            return rows[[*DIGEST_FIELDS, "fee", "fee_tokens"]]
+        if name == "equity":
+            own = self.portfolio
+            amounts = [] if own is None else [(own.collateral, own.realised, own.fees_paid)]
+            return np.array(amounts, MONEY)
+        return rows
 
     def __str__(self) -> str:
         """Summarise the result in one line."""
@@ -349,7 +415,7 @@ class Backtest:
         Args:
             table: one of :data:`TABLES`.
             units: ``stored`` for lots, ticks and wei; ``tokens`` for sizes and money in tokens as
-                floats, names of sides and states, and a column ``side`` in ``own_fills``.
+                floats, and names of sides and states.
             times: whether times become timestamps in UTC, as columns ``time``, ``sent``,
                 ``arrived`` and ``done``.
 
@@ -397,9 +463,7 @@ class Backtest:
 
     def _columns(self, table: str, units: Units, *, times: bool) -> dict[str, npt.NDArray[Any]]:
         """Return the columns of a table."""
-        rows = self._rows(table)
-        sides = sides_of(rows, self.orders) if table == "own_fills" else None
-        return columns_of(rows, sides, self.setting.lot_wei, units, times=times)
+        return columns_of(self._rows(table), self.setting.lot_wei, units, times=times)
 
     def _rows(self, table: str) -> Records:
         if table not in TABLES:

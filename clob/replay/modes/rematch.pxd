@@ -2,7 +2,7 @@
 cimport cython
 
 from clob.replay.sim.orders cimport OwnFill
-from clob.replay.modes.rows cimport own_fills, write_event
+from clob.replay.modes.rows cimport own_fills, tag_fills, write_event
 
 cdef object NEVER
 cdef long long OWN
@@ -18,6 +18,7 @@ cdef class StreamDriver:
     cdef public dict books
     cdef public bint ended
     cdef public object changed
+    cdef public dict last_prices
     cdef public Py_ssize_t events
     cdef public long long start_ns
     cdef public long long last_ns
@@ -45,7 +46,7 @@ cdef class StreamDriver:
     cdef Py_ssize_t _num_bests
     cdef object _fill_buffer
     cdef object _best_buffer
-    cdef const long long[::1] _fill_words
+    cdef long long[::1] _fill_words
     cdef const long long[:] _times
     cdef object _kinds
     cdef object _differing
@@ -66,6 +67,7 @@ cdef class StreamDriver:
         own=list
     )
     cpdef list _step(self, until_ns, stop, limit=*)
+    cpdef _tag_fills(self, Py_ssize_t first, instrument)
     cpdef _end_run(self, list own)
 
     @cython.locals(own=list, fill=OwnFill)

@@ -21,11 +21,11 @@ from clob.replay.io.chunk import (
     recorded_fills_after,
     split_runs,
 )
-from clob.replay.io.recording import Records
+from clob.replay.io.recording import Records, as_bytes
 from clob.replay.io.repair import Filled, RecordedCommand, apply_recorded_fills, best_levels
 from clob.replay.io.streams import CHUNK, OWN, OWN_ID, Stream
 from clob.replay.modes.row_buffer import RowBuffer
-from clob.replay.modes.rows import FillRow, last_rows, own_fills, write_event
+from clob.replay.modes.rows import FillRow, last_rows, own_fills, tag_fills, write_event
 from clob.replay.sim.driver import NEVER, Stop
 from clob.replay.sim.orders import OwnFill
 
@@ -81,6 +81,8 @@ class StreamDriver:
         self.books: Mapping[int, Book] = self.history
         self.ended: bool = False
         self.changed: int = -1
+        self.last_prices: dict[int, int] = {}
+        """The price of the last trade in each book that had one, own orders included."""
         self.events: int = 0
         """Executed events, reference records included."""
         self._sink = sink
@@ -117,7 +119,8 @@ class StreamDriver:
         fill_buffer = self._fill_buffer.reserve(fills)
         best_buffer = self._best_buffer.reserve(bests)
         if self._num_fills:
-            fill_buffer[: self._num_fills] = self._fills[: self._num_fills]
+            # Bytes, because a copy of fields would leave out the instruments.
+            as_bytes(fill_buffer[: self._num_fills])[:] = as_bytes(self._fills[: self._num_fills])
         if self._num_bests:
             best_buffer[: self._num_bests] = self._bests[: self._num_bests]
         self._fills, self._bests = fill_buffer, best_buffer
@@ -241,9 +244,16 @@ class StreamDriver:
                     self._rewrite_best(instrument, num_bests > bests_before)
             if self._kinds[place - 1] == CLEAR:
                 own += self._cancelled_own(self.last_ns, instrument)
+        if self._num_fills > fills_before:
+            self._tag_fills(fills_before, instrument)
         if place == run_stop:
             self._end_run(own)
         return own
+
+    def _tag_fills(self, first: int, instrument: int) -> None:
+        """Write the instrument into the new fills, and keep the price of the last one."""
+        price = tag_fills(self._fill_words, first, self._num_fills, instrument)
+        self.last_prices[instrument] = price
 
     def _end_run(self, own: list[OwnFill]) -> None:
         """Go to the next run, or to the next chunk."""
@@ -338,6 +348,7 @@ class StreamDriver:
         if self._num_fills > first:
             own = own_fills(self._fill_words, first, self._num_fills, instrument, OWN_ID, True)
             self._handle_own_fills(instrument, own, self._base + self._place)
+            self._tag_fills(first, instrument)
         if flags & POLICY in CANCEL_RESTING:
             own += self._cancelled_own(ts_ns, instrument)
         if order_id not in book:

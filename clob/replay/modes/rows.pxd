@@ -16,20 +16,26 @@ cpdef write_event(
 
 
 @cython.locals(price="long long")
-cdef long long price_of(const long long[::1] words, Py_ssize_t start) except? -1
+cdef long long price_of(long long[::1] words, Py_ssize_t start) except? -1
 
 
 @cython.locals(place=Py_ssize_t, start=Py_ssize_t)
 cpdef list own_fills(
-    const long long[::1] words, Py_ssize_t first, Py_ssize_t end, long long instrument,
+    long long[::1] words, Py_ssize_t first, Py_ssize_t end, long long instrument,
     long long own_id, bint incoming
 )
 
 
 @cython.locals(fill=OwnFill)
 cdef OwnFill own_fill(
-    const long long[::1] words, Py_ssize_t start, long long instrument, bint resting
+    long long[::1] words, Py_ssize_t start, long long instrument, bint resting
 )
+
+
+@cython.locals(place=Py_ssize_t, upper="long long")
+cpdef long long tag_fills(
+    long long[::1] words, Py_ssize_t first, Py_ssize_t end, long long instrument
+) except? -1
 
 
 @cython.locals(at=Py_ssize_t, order=OwnOrder)

@@ -99,6 +99,18 @@ def own_fill(words: memoryview, start: int, instrument: int, resting: bool) -> O
     return fill
 
 
+def tag_fills(words: memoryview, first: int, end: int, instrument: int) -> int:
+    """Write the instrument into a range of fills of one book; return the price of the last.
+
+    The instrument is in the padding behind the price, where ``FILLS`` of
+    :mod:`clob.replay.results` has a field for it.
+    """
+    upper = instrument * UPPER
+    for place in range(first * FILL_WORDS + 4, end * FILL_WORDS, FILL_WORDS):
+        words[place] = (words[place] & (UPPER - 1)) + upper
+    return price_of(words, (end - 1) * FILL_WORDS)
+
+
 # ----- tables --------------------------------------------------------------------------------
 
 

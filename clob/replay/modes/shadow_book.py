@@ -156,6 +156,11 @@ class ShadowBook:
         """Lowest price of a sell order, including own orders, or None."""
         return self._best(Side.SELL, self.history.best_ask)
 
+    def _best_of_others(self, owner: int, /) -> tuple[int | None, int | None]:
+        """Return the best bid and the best ask of history, which has no own orders."""
+        del owner
+        return self.history.best_bid, self.history.best_ask
+
     def _best(self, side: Side, price: int | None) -> int | None:
         """Return the best price of a side, from the best price in history's book or None."""
         for taken in self.taken.values():

@@ -197,10 +197,6 @@ def _groups(known: list[int], units: tuple[int, ...]) -> list[tuple[int, int]]:
     return result
 
 
-UNKNOWN = -1
-"""The instrument of a trade whose book is not known."""
-
-
 class Flow(NamedTuple):
     """The tables of one book."""
 
@@ -228,10 +224,9 @@ class Flow(NamedTuple):
 
 def flows(result: ReportedRun) -> list[Flow]:
     """Split the tables of a run by instrument."""
-    trades = instruments_of_fills(result)
+    trades = result.fills["instrument"]
     own, positions = result.own_fills, result.positions
-    places = (own["order_id"] - np.uint64(OWN_ID)).astype(np.int64)
-    buys = result.orders["side"][places] == 0
+    buys = own["side"] == 0
     books = []
     for one in sorted(result.setting.instruments):
         mine = own["instrument"] == one.number
@@ -259,28 +254,3 @@ def name_of(instrument: Instrument, *, alone: bool = False) -> str:
 
 def _rows(rows: Records, which: Mask) -> Records:
     return rows if which.all() else rows.take(np.flatnonzero(which))
-
-
-def instruments_of_fills(result: ReportedRun) -> npt.NDArray[np.int64]:
-    """Find the book of each trade, which its record does not contain.
-
-    A trade changes a best price or its size, so the ``bests`` rows of its event name the book. The
-    book of an own order is known.
-
-    Returns:
-        The instrument numbers; -1 if best prices were not kept and the book is unknown.
-    """
-    fills, bests = result.fills, result.bests
-    if len(result.setting.instruments) == 1:
-        return np.full(len(fills), result.setting.instruments[0].number, np.int64)
-    numbers = np.full(len(fills), UNKNOWN, np.int64)
-    if len(bests):
-        # Changes by own orders before an event have its number, too, and come first.
-        last = np.searchsorted(bests["event"], fills["event"], side="right") - 1
-        known = (last >= 0) & (bests["event"][last] == fills["event"])
-        numbers[known] = bests["instrument"][last[known]]
-    for side in ("resting_id", "incoming_id"):
-        mine = np.flatnonzero(fills[side] >= np.uint64(OWN_ID))
-        places = (fills[side][mine] - np.uint64(OWN_ID)).astype(np.int64)
-        numbers[mine] = result.orders["instrument"][places]
-    return numbers

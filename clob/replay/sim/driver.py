@@ -39,6 +39,8 @@ class Driver(Protocol):
     """Latest time of the executed events; ``start_ns`` before the first."""
     ended: bool
     """Whether all recorded events were executed; does not depend on the chunk size."""
+    last_prices: Mapping[int, int]
+    """Price of the last trade in each book that had one, in ticks."""
     changed: int
     """The instrument whose best prices stopped the last ``advance``, or -1."""
 

@@ -18,6 +18,10 @@ cdef long POST_ONLY
 cdef long FOK
 cdef long LIMIT
 cdef long IOC
+cdef long MID
+cdef long BID
+cdef long LAST
+cdef object OWN
 cdef object SIZE_MAX
 cdef long SUBMIT
 cdef long CANCEL
@@ -34,6 +38,8 @@ cdef class ExchangeAccount:
     cdef public list orders
     cdef public list fills
     cdef public list charges
+    cdef public list realised
+    cdef public object markouts
     cdef public list equity
     cdef public list positions
     cdef public object replies
@@ -43,6 +49,9 @@ cdef class ExchangeAccount:
     cdef object _lot_wei
     cdef Connection _reply_connection
     cdef long _flags
+    cdef long _rule
+    cdef dict _books
+    cdef dict _last_prices
     cdef dict _marks
     cdef bint _changed
     cdef tuple _last_row
@@ -60,7 +69,7 @@ cdef class ExchangeAccount:
     cpdef cancel(self, ts_ns, OwnOrder order)
     cpdef exchange(self, ts_ns, MarketView market, tuple data)
 
-    @cython.locals(order=OwnOrder, fill=OwnFill)
+    @cython.locals(order=OwnOrder, fill=OwnFill, portfolio=Portfolio)
     cpdef apply_fills(self, now_ns, list fills)
 
     @cython.locals(outcome=OutcomeView)
@@ -68,6 +77,12 @@ cdef class ExchangeAccount:
 
     @cython.locals(portfolio=Portfolio, marks=dict, changed=bint, row=tuple)
     cpdef record_equity(self, now_ns)
+
+    @cython.locals(owed=bint)
+    cpdef _mark_of(self, instrument)
+
+    @cython.locals(rule=long)
+    cpdef _price_of(self, instrument, bint owed)
 
     @cython.locals(holding=Holding, positions=list)
     cpdef _record_position(self, ts_ns, instrument)

@@ -17,11 +17,13 @@ from clob.errors import (
 from clob.order import TimeInForce
 from clob.records import Flag, Kind
 from clob.replay.errors import PortfolioError
-from clob.replay.io.streams import OWN_ID
+from clob.replay.io.streams import OWN, OWN_ID
 from clob.replay.sim.driver import Driver
 from clob.replay.sim.fees import Charge
 from clob.replay.sim.latency import Connection
 from clob.replay.sim.market_view import Fill, MarketView, OwnOrder
+from clob.replay.sim.markouts import Markouts
+from clob.replay.sim.marks import DEFAULT_MARK, MARKS, check_mark
 from clob.replay.sim.messages import (
     CANCEL,
     EXCHANGE,
@@ -41,16 +43,23 @@ LIMIT, IOC = int(Kind.LIMIT), int(Kind.IOC)
 GTC, FILL_OR_KILL = TimeInForce.GTC, TimeInForce.FOK
 RESTING, FILLED, CANCELLED = OrderState.RESTING, OrderState.FILLED, OrderState.CANCELLED
 SENT = OrderState.SENT
+# Places of the rules of valuation that do not take the middle of others.
+MID, BID, LAST = (list(MARKS).index(name) for name in ("mid", "bid", "last"))
 
 
 class ExchangeAccount:
     """Own orders at the exchange, and the replies to them.
 
-    ``flags`` are bits of ``Flag`` for every own order.
+    ``flags`` are bits of ``Flag`` for every own order; ``mark`` is a name of ``MARKS``.
     """
 
     def __init__(
-        self, driver: Driver, portfolio: Portfolio, reply_connection: Connection, flags: int
+        self,
+        driver: Driver,
+        portfolio: Portfolio,
+        reply_connection: Connection,
+        flags: int,
+        mark: str = DEFAULT_MARK,
     ) -> None:
         self.portfolio: Portfolio = portfolio
         """The portfolio as the exchange knows it."""
@@ -62,6 +71,10 @@ class ExchangeAccount:
         """Fills of own orders, in order."""
         self.charges: list[Charge] = []
         """The fee of each fill."""
+        self.realised: list[int] = []
+        """The profit that each fill has realised after its fee, in wei."""
+        self.markouts: Markouts | None = None
+        """Records the middle of others at fills and after them, or None."""
         self.equity: list[int] = []
         """For each change: time, wealth, collateral, realised profit and fees, in wei. A flat list,
         because a tuple per row would trigger garbage collections."""
@@ -77,6 +90,9 @@ class ExchangeAccount:
         self._lot_wei = driver.lot_wei
         self._reply_connection = reply_connection
         self._flags = flags
+        self._rule = check_mark(mark)
+        self._books = driver.books
+        self._last_prices = driver.last_prices
         self._marks: dict[int, int] = {}
         self._last_row: tuple[int, int, int, int] | None = None
         self._changed = True
@@ -191,6 +207,7 @@ class ExchangeAccount:
 
         ``now_ns`` is when the exchange knows of them.
         """
+        portfolio = self.portfolio
         for fill in fills:
             ts_ns, instrument, size = fill.ts_ns, fill.instrument, fill.size
             order = self.orders[fill.order_id - OWN_ID]
@@ -199,13 +216,17 @@ class ExchangeAccount:
                 self._reply(ts_ns, ON_ORDER, order, (CANCELLED, ""))
                 continue
             self._set_left(ts_ns, order, order._left - size)
-            charge = self.portfolio.trade(
+            realised = portfolio.realised
+            charge = portfolio.trade(
                 instrument, order.side, fill.price, size * self._lot_wei, fill.resting, order.id
             )
             self.fills.append(fill)
             self.charges.append(charge)
+            self.realised.append(portfolio.realised - realised)
             self._record_position(ts_ns, instrument)
             self._reply(ts_ns, ON_FILL, order, (fill, charge))
+        if self.markouts is not None:
+            self.markouts.add(now_ns, fills)
         self.record_equity(now_ns)
 
     def _set_left(self, ts_ns: int, order: OwnOrder, left: int) -> None:
@@ -235,23 +256,11 @@ class ExchangeAccount:
     # ----- history -----------------------------------------------------------------------------
 
     def record_equity(self, now_ns: int) -> None:
-        """Add a row of equity if it has changed.
-
-        A token is valued at the middle of its book, own orders included; with an empty side, at its
-        last value; without a book, at the scale minus the value of the other token.
-        """
-        portfolio, books = self.portfolio, self._driver.books
-        marks, changed = self._marks, self._changed
+        """Add a row of equity if it has changed; ``MARKS`` has the rules of valuation."""
+        portfolio, marks, changed = self.portfolio, self._marks, self._changed
         # Sold tokens keep a mark: bought back from an empty side, they have no other value.
         for instrument in portfolio.holdings:
-            mark = None
-            if instrument in books:
-                book = books[instrument]
-                bid, ask = book.best_bid, book.best_ask
-                if bid is not None and ask is not None:
-                    mark = bid + ask
-            elif instrument ^ 1 in marks:
-                mark = 2 * portfolio.scale - marks[instrument ^ 1]
+            mark = self._mark_of(instrument)
             if mark is not None and mark != marks.get(instrument):
                 marks[instrument] = mark
                 changed = True
@@ -264,6 +273,32 @@ class ExchangeAccount:
             self._last_row = row
             self.equity.append(now_ns)
             self.equity.extend(row)
+
+    def _mark_of(self, instrument: int) -> int | None:
+        """Return the value of a held token in half ticks; None without a price."""
+        owed = self._rule == BID and self.portfolio.holdings[instrument].size < 0
+        if instrument in self._books:
+            return self._price_of(instrument, owed)
+        if instrument ^ 1 not in self._books:
+            return None
+        price = self._price_of(instrument ^ 1, not owed)
+        return None if price is None else 2 * self.portfolio.scale - price
+
+    def _price_of(self, instrument: int, owed: bool) -> int | None:
+        """Return the price of a book in half ticks, ``owed`` if the position is negative."""
+        rule = self._rule
+        if rule == LAST:
+            last = self._last_prices.get(instrument)
+            return None if last is None else 2 * last
+        book = self._books[instrument]
+        if rule == MID:
+            bid, ask = book.best_bid, book.best_ask
+        else:
+            bid, ask = book._best_of_others(OWN)
+        if rule == BID:
+            price = ask if owed else bid
+            return None if price is None else 2 * price
+        return None if bid is None or ask is None else bid + ask
 
     def _record_position(self, ts_ns: int, instrument: int) -> None:
         """Add a row for a token whose holding has changed."""

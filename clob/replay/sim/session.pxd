@@ -21,6 +21,7 @@ cdef class Session(OrderGateway):
     cdef public ExchangeAccount account
     cdef public tuple markets
     cdef object _every_ns
+    cdef object _equity_every_ns
     cdef Connection _order_connection
     cdef object _arrivals
     cdef bint _has_callbacks

@@ -5,7 +5,7 @@ equal times is documented on :class:`~clob.replay.sim.strategy.Strategy`.
 """
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from clob.order import SelfTrade, Side, TimeInForce
 from clob.records import LOTS_MAX, SELF_TRADE_SHIFT
@@ -14,6 +14,8 @@ from clob.replay.sim.driver import NEVER, Driver, Stop
 from clob.replay.sim.exchange_account import ExchangeAccount
 from clob.replay.sim.latency import Latency
 from clob.replay.sim.market_view import MarketView, OrderGateway, OutcomeView, OwnOrder
+from clob.replay.sim.markouts import Markouts
+from clob.replay.sim.marks import DEFAULT_MARK, check_step
 from clob.replay.sim.messages import CANCEL, EXCHANGE, SUBMIT, Message
 from clob.replay.sim.portfolio import Portfolio
 from clob.replay.sim.strategy import Strategy
@@ -35,10 +37,14 @@ class Session(OrderGateway):
         portfolio: the initial portfolio at the exchange, which the run changes; None for unlimited
             credit.
         self_trade: policy when two own orders meet.
+        mark: the rule by which positions are valued, a name of ``MARKS``.
+        equity_every_ns: step of rows of equity, counted from the start; None for no step.
+        horizons_ns: times after own fills at which the middle of others is recorded.
 
     Raises:
-        ValueError: ``every_ns`` is neither None nor a positive integer, or ``self_trade`` is
-            ``DECREMENT``, which a backtest does not support.
+        ValueError: ``every_ns`` or ``equity_every_ns`` is neither None nor a positive integer,
+            ``mark`` is unknown, or ``self_trade`` is ``DECREMENT``, which a backtest does not
+            support.
     """
 
     def __init__(
@@ -51,7 +57,11 @@ class Session(OrderGateway):
         latency: Latency | None = None,
         portfolio: Portfolio | None = None,
         self_trade: SelfTrade = SelfTrade.CANCEL_INCOMING,
+        mark: str = DEFAULT_MARK,
+        equity_every_ns: int | None = None,
+        horizons_ns: Sequence[int] = (),
     ) -> None:
+        check_step(equity_every_ns)
         if every_ns is not None and (type(every_ns) is not int or every_ns < 1):
             raise ValueError(f"every_ns must be None or an integer of 1 or more; got {every_ns!r}")
         if self_trade is SelfTrade.DECREMENT:
@@ -61,12 +71,15 @@ class Session(OrderGateway):
         self.driver: Driver = driver
         self.now_ns: int = driver.start_ns
         self._every_ns = every_ns
+        self._equity_every_ns = equity_every_ns
         self._order_connection, reply_connection = (latency or Latency()).connections()
         self._arrivals: deque[Message] = deque()
         flags = int(self_trade) << SELF_TRADE_SHIFT
         self.account: ExchangeAccount = ExchangeAccount(
-            driver, portfolio or Portfolio(), reply_connection, flags
+            driver, portfolio or Portfolio(), reply_connection, flags, mark
         )
+        if horizons_ns:
+            self.account.markouts = Markouts(driver.books, horizons_ns)
         if _overrides(strategy, "on_fill"):
             self.account.on_fill = strategy.on_fill
         if _overrides(strategy, "on_order"):
@@ -79,7 +92,8 @@ class Session(OrderGateway):
         """The views of all markets, by number."""
         for market in self.markets:
             market.markets = self.markets
-        self._stop = Stop.FILL if self._has_callbacks else Stop.NO
+        # A fill always stops the driver: its row of equity needs the book of its time.
+        self._stop = Stop.FILL
         if _overrides(strategy, "on_book"):
             self._stop = Stop.BOOK
 
@@ -105,15 +119,18 @@ class Session(OrderGateway):
         for market in self.markets:
             self.strategy.on_start(market)
         account.record_equity(self.now_ns)
-        wake_ns = NEVER if self._every_ns is None else self.now_ns + self._every_ns
-        done_ns = self.now_ns - 1
+        start_ns, step_ns = self.now_ns, self._equity_every_ns
+        wake_ns = NEVER if self._every_ns is None else start_ns + self._every_ns
+        equity_ns = NEVER if step_ns is None else start_ns + step_ns
+        done_ns, markouts = self.now_ns - 1, account.markouts
         while True:
-            at_ns, messages = self._next_event(wake_ns)
+            due_ns = NEVER if markouts is None else markouts.due_ns
+            at_ns, messages = self._next_event(min(wake_ns, equity_ns, due_ns))
             if at_ns > done_ns:
                 fills = driver.advance(at_ns, stop)
                 if fills:
                     account.apply_fills(driver.last_ns, fills)
-                if stop and (fills or driver.changed >= 0):
+                if fills or driver.changed >= 0:
                     self._call_on_book()
                     # Further events of the same time may follow, so this time is not finished.
                     done_ns = driver.last_ns - 1
@@ -124,6 +141,11 @@ class Session(OrderGateway):
             self.now_ns = at_ns
             if messages:
                 account.deliver(messages.popleft())
+            elif markouts is not None and at_ns == due_ns:
+                markouts.record(at_ns)
+            elif at_ns == equity_ns:
+                account.record_equity(at_ns)
+                equity_ns += step_ns or NEVER
             else:
                 wake_ns += self._every_ns or NEVER
                 self._call_on_wake()

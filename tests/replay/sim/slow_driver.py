@@ -17,6 +17,7 @@ class SlowDriver:
         self.books = {number: book_class(lo=lo, hi=hi, lot_wei=lot_wei) for number in numbers}
         self.lot_wei = lot_wei
         self.changed = -1
+        self.last_prices = {}
         self.history_fills = []
         self._events = events
         self._place = self.last_ns = 0
@@ -37,6 +38,7 @@ class SlowDriver:
         own_fills = []
         for fill in fills.tolist():
             _, resting_id, incoming_id, size, price, _ = fill
+            self.last_prices[instrument] = price
             self.history_fills.append((ts_ns, instrument, resting_id, incoming_id, size, price))
             for own, other, resting in (
                 (resting_id, incoming_id, True),
