@@ -19,6 +19,7 @@ from clob.cli.output import (
     write_columns,
 )
 from clob.cli.replay import (
+    add_metrics,
     add_trading,
     check_trading,
     created,
@@ -27,7 +28,7 @@ from clob.cli.replay import (
     own_settings,
     raised_by,
 )
-from clob.cli.results import check_outputs, write_results, write_run
+from clob.cli.results import check_outputs, write_metrics, write_results, write_run
 from clob.errors import ClobError, PackageMissingError
 
 if TYPE_CHECKING:
@@ -81,6 +82,7 @@ def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> N
     )
     _add_feed(parser)
     add_trading(parser, required=True, ends=False)
+    add_metrics(parser)
     parser.add_argument(
         "--lot",
         metavar="TOKENS",
@@ -179,6 +181,8 @@ def _paper(arguments: argparse.Namespace) -> int:
     file = str(arguments.record or "")
     write_columns([("recording", file), *_counts(run.feed)])
     write_run(run.result, run.stream)
+    if arguments.metrics:
+        write_metrics(run.result)
     write_results(run.result, arguments.out, arguments.report)
     return _code(run.feed)
 

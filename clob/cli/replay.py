@@ -32,6 +32,7 @@ from clob.cli.results import (
     differences_of,
     draw_books,
     list_fees,
+    write_metrics,
     write_results,
     write_summary,
 )
@@ -73,6 +74,19 @@ TRADING = (
         "NAME",
         str,
         "fee schedule of a venue, such as kalshi-2026; help lists the names; default: none",
+    ),
+    (
+        "--mark",
+        "RULE",
+        str,
+        "rule that values open positions: others-mid (book without own orders), mid, bid or last; "
+        "default: others-mid",
+    ),
+    (
+        "--equity-every",
+        "TIME",
+        parse.every_ns,
+        "step of rows of equity, besides own fills and wakes; default: 1m",
     ),
     ("--scale", "TICKS", parse.scale, "ticks per token; default: the value in the file, else 100"),
 )
@@ -123,6 +137,7 @@ def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> N
     )
     _add_checking(parser)
     add_trading(parser)
+    add_metrics(parser)
     parser.add_argument(
         "--out",
         metavar="PATH",
@@ -192,6 +207,15 @@ def add_trading(
         )
 
 
+def add_metrics(parser: argparse.ArgumentParser) -> None:
+    """Add the option that prints metrics."""
+    parser.add_argument(
+        "--metrics",
+        action="store_true",
+        help="print return, risk and quality of the trading",
+    )
+
+
 # ----- running -------------------------------------------------------------------------------
 
 
@@ -221,14 +245,26 @@ def check_trading(arguments: argparse.Namespace, trader: "type[Strategy] | None"
     from clob.replay.backtest import wakes  # noqa: PLC0415 - NumPy may be missing
 
     if trader is None:
-        flags = [*(flag for flag, *_ in TRADING), "--outcome"]
-        given = [one for one in flags if getattr(arguments, one[2:].replace("-", "_"))]
+        flags = [*(flag for flag, *_ in TRADING), "--outcome", "--metrics"]
+        given = [one for one in flags if getattr(arguments, one[2:].replace("-", "_"), None)]
         if given:
             raise UnusableError(f"{given[0]} needs --strategy: without one there are no own orders")
     elif arguments.every is None and wakes(trader):
         text = "overrides on_wake, which needs --every, such as --every 100ms"
         raise UnusableError(f"--strategy: {trader.__name__} {text}")
     chosen_fees(arguments)
+    _chosen_mark(arguments)
+
+
+def _chosen_mark(arguments: argparse.Namespace) -> str:
+    """Return the rule of ``--mark``."""
+    from clob.replay.sim.marks import DEFAULT_MARK, check_mark  # noqa: PLC0415 - NumPy may be missing
+
+    try:
+        check_mark(arguments.mark or DEFAULT_MARK)
+    except ValueError as error:
+        raise UnusableError(f"--mark: {error}") from error
+    return arguments.mark or DEFAULT_MARK
 
 
 def chosen_fees(arguments: argparse.Namespace) -> "Fees | str":
@@ -283,6 +319,8 @@ def _replay(
     passed_ns = time.perf_counter_ns() - began_ns
     report_problems(stream.problems)
     write_summary(stream, kinds, result, passed_ns, arguments.check)
+    if arguments.metrics:
+        write_metrics(result)
     write_results(result, arguments.out, arguments.report)
     draw_books(stream, result)
     differences = differences_of(result, arguments.check)
@@ -317,9 +355,13 @@ def raised_by(trader: "type[Strategy]") -> UnusableError:
 
 
 def output_settings(arguments: argparse.Namespace) -> dict[str, Any]:
-    """Return the arguments of a backtest that ``--out`` and ``--report`` need."""
+    """Return the arguments of a backtest that ``--out``, ``--report`` and ``--metrics`` need."""
     kept = ("fills", "bests") if arguments.out or arguments.report else ()
     settings: dict[str, Any] = {"keep": kept}
+    if arguments.report or arguments.metrics:
+        from clob.replay.metrics import HORIZONS_NS  # noqa: PLC0415 - for metrics only
+
+        settings["horizons_ns"] = HORIZONS_NS
     if arguments.report:
         from clob.replay.modes.sampling import SAMPLES  # noqa: PLC0415 - for reports only
 
@@ -338,8 +380,12 @@ def trading_settings(stream: "Stream", arguments: argparse.Namespace) -> dict[st
 
 def own_settings(arguments: argparse.Namespace) -> dict[str, Any]:
     """Return those that are about the strategy alone, of any flow."""
+    from clob.replay.sim.marks import EQUITY_EVERY_NS  # noqa: PLC0415 - NumPy may be missing
+
     return {
         "every_ns": arguments.every,
+        "mark": _chosen_mark(arguments),
+        "equity_every_ns": arguments.equity_every or EQUITY_EVERY_NS,
         "latency": latency_of(arguments.latency or ()),
         "collateral": arguments.collateral,
         "fees": chosen_fees(arguments),

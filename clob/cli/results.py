@@ -229,6 +229,39 @@ def _traded(result: "Backtest") -> list[tuple[str, str]]:
     ]
 
 
+def write_metrics(result: "Backtest") -> None:
+    """Write return, risk and quality of the trading of a run with a strategy."""
+    metrics = result.metrics
+    if metrics is None:
+        return
+    wait = "-" if metrics.queue_ns is None else f"{metrics.queue_ns / NS_PER_S:.3f} s"
+    steps = f"{metrics.steps:,} steps of {metrics.step_ns / NS_PER_S:g} s"
+    lines = [
+        ("marked by", result.setting.mark),
+        ("return", _ratio(metrics.total_return)),
+        ("sharpe", f"{_ratio(metrics.sharpe)}, {steps}, annual"),
+        ("sortino", f"{_ratio(metrics.sortino)}, {steps}, annual"),
+        ("drawdown", signed_tokens(metrics.drawdown)),
+        ("turnover", signed_tokens(metrics.turnover)),
+        ("hit rate", f"{_ratio(metrics.hit_rate)} of {metrics.closing_fills:,} closing fills"),
+        ("fill ratio", _ratio(metrics.fill_ratio)),
+        ("queue", f"{wait} from resting to the first fill, median"),
+    ]
+    for one in metrics.adverse:
+        text = f"{_ratio(one.mean_ticks)} ticks against {one.fills:,} fills"
+        lines.append((f"after {one.horizon_ns / NS_PER_S:g} s", text))
+    for held in metrics.inventory:
+        amounts = [signed_tokens(one) for one in (held.mean, held.highest, held.last)]
+        text = "mean {}, largest {}, at the end {}".format(*amounts)
+        lines.append((f"token {held.instrument}", text))
+    write("")
+    write_columns(lines)
+
+
+def _ratio(value: float | None) -> str:
+    return "none" if value is None else f"{value:.4f}"
+
+
 def signed_tokens(wei: int) -> str:
     """Format wei as tokens with all digits; negative amounts too."""
     return f"{'-' if wei < 0 else ''}{format_tokens(abs(wei))}"

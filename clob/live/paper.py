@@ -189,6 +189,7 @@ def paper(
     scale: int | None = None,
     mark: str = DEFAULT_MARK,
     equity_every_ns: int | None = EQUITY_EVERY_NS,
+    horizons_ns: Sequence[int] = (),
     keep: Collection[str] = (),
     sample: int | None = None,
     api_key: str | None = None,
@@ -219,6 +220,7 @@ def paper(
         scale: see there.
         mark: see there.
         equity_every_ns: see there.
+        horizons_ns: see there.
         keep: see there; without ``"fills"`` and ``"bests"`` memory grows with own orders only.
         sample: see there.
         api_key: API key of the connection; None for none.
@@ -259,6 +261,7 @@ def paper(
             scale=scale,
             mark=mark,
             equity_every_ns=equity_every_ns,
+            horizons_ns=horizons_ns,
             keep=keep,
             sample=sample,
             driver_class=partial(LiveDriver, live=live),

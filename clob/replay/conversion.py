@@ -31,9 +31,7 @@ NAMES: Mapping[str, Column] = {
 """Names of the values of a column."""
 
 
-def columns_of(
-    rows: Records, lot_wei: int, units: Units, *, times: bool
-) -> dict[str, Column]:
+def columns_of(rows: Records, lot_wei: int, units: Units, *, times: bool) -> dict[str, Column]:
     """Return the columns of a table.
 
     Args:

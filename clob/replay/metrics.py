@@ -4,10 +4,13 @@ Amounts are whole wei and sizes whole lots; ratios are floats. A figure that a r
 such as a return on unlimited credit, is None, and never a NaN.
 """
 
+# ruff: noqa: D102 - the members of the protocols are documented by Backtest and Setting
+
 import dataclasses
+import itertools
 import math
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -17,9 +20,7 @@ from clob.replay.io.streams import OWN_ID
 from clob.replay.sim.markouts import NO_MID
 from clob.replay.sim.marks import EQUITY_EVERY_NS
 from clob.replay.sim.orders import OrderState
-
-if TYPE_CHECKING:
-    from clob.replay.results import Backtest
+from clob.replay.sim.portfolio import Portfolio
 
 NS_PER_S = 10**9
 YEAR_NS = 365 * 24 * 3_600 * NS_PER_S
@@ -27,6 +28,7 @@ YEAR_NS = 365 * 24 * 3_600 * NS_PER_S
 
 HORIZONS_NS = (NS_PER_S, 10 * NS_PER_S, 60 * NS_PER_S)
 """Times after an own fill at which adverse selection is measured."""
+
 
 @dataclasses.dataclass(frozen=True)
 class AdverseSelection:
@@ -137,7 +139,51 @@ DEFINITIONS: Mapping[str, str] = {
 """The definition of each figure, as the report prints it."""
 
 
-def metrics_of(result: "Backtest") -> RunMetrics | None:
+class MeasuredSetting(Protocol):
+    """The part of a setting that metrics read."""
+
+    @property
+    def start_ns(self) -> int: ...
+
+    @property
+    def last_ns(self) -> int: ...
+
+    @property
+    def lot_wei(self) -> int: ...
+
+    @property
+    def equity_every_ns(self) -> int | None: ...
+
+
+class MeasuredRun(Protocol):
+    """The part of a backtest that metrics read."""
+
+    @property
+    def portfolio(self) -> Portfolio | None: ...
+
+    @property
+    def setting(self) -> MeasuredSetting: ...
+
+    @property
+    def orders(self) -> Records: ...
+
+    @property
+    def own_fills(self) -> Records: ...
+
+    @property
+    def equity(self) -> Records: ...
+
+    @property
+    def positions(self) -> Records: ...
+
+    @property
+    def horizons_ns(self) -> tuple[int, ...]: ...
+
+    @property
+    def mids(self) -> npt.NDArray[np.int64]: ...
+
+
+def metrics_of(result: MeasuredRun) -> RunMetrics | None:
     """Compute the metrics of a run; None without a strategy.
 
     Args:
@@ -189,7 +235,7 @@ def step_profits(
     places = np.searchsorted(equity["ts_ns"], ends, side="right").tolist()
     values = [initial, *equity["wealth"].tolist()]
     at_ends = [values[place] for place in places]
-    return [after - before for before, after in zip(at_ends, at_ends[1:], strict=False)]
+    return [after - before for before, after in itertools.pairwise(at_ends)]
 
 
 def sharpe(profits: list[int], step_ns: int) -> float | None:

@@ -100,9 +100,7 @@ FILLS: np.dtype[np.void] = np.dtype(
 )
 """The record of a trade of a backtest: the fields of ``FILL``, and the instrument in its padding."""
 
-MONEY: np.dtype[np.void] = np.dtype(
-    [("collateral", "O"), ("realised", "O"), ("fees_paid", "O")]
-)
+MONEY: np.dtype[np.void] = np.dtype([("collateral", "O"), ("realised", "O"), ("fees_paid", "O")])
 """The final money as the digest covers it, in wei as Python integers."""
 
 DIGEST_FIELDS = ("ts_ns", "order_id", "other_id", "size", "price", "instrument", "resting")

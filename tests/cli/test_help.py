@@ -73,6 +73,8 @@ TRADING = {
     "--latency": "0ms",
     "--fee-bps": "0",
     "--scale": "100",
+    "--mark": "others-mid",
+    "--equity-every": "1m",
     "--mode": "rematch",
     "--check": "fills,bbo",
     "--allow": "0",

@@ -56,6 +56,15 @@ def cut(written: str, digits: int = 8) -> str:
     return f"{whole}{point}{rest[:decimals]}…"
 
 
+def decimal(value: float | None) -> str:
+    """Format a ratio with four decimals; a ratio that is not defined is a dash.
+
+    >>> decimal(-0.25), decimal(None)
+    ('-0.2500', '-')
+    """
+    return "-" if value is None else f"{value:,.4f}"
+
+
 def percent(part: int, whole: int) -> str:
     """Format a share with two decimals, rounded towards zero: 100 % means all.
 

@@ -10,6 +10,7 @@ from clob.replay.check.compare import Comparison
 from clob.replay.check.divergence import Divergences
 from clob.replay.io.recording import Records
 from clob.replay.io.streams import Instrument
+from clob.replay.metrics import RunMetrics
 from clob.replay.modes.sampling import Depths
 from clob.replay.sim.portfolio import Portfolio
 
@@ -37,6 +38,9 @@ class ReportedSetting(Protocol):
 
     @property
     def note(self) -> str: ...
+
+    @property
+    def mark(self) -> str: ...
 
     @property
     def labels(self) -> Sequence[str]: ...
@@ -104,6 +108,9 @@ class ReportedRun(Protocol):
 
     @property
     def fees(self) -> str: ...
+
+    @property
+    def metrics(self) -> RunMetrics | None: ...
 
     @property
     def digest(self) -> str: ...

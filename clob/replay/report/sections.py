@@ -24,6 +24,7 @@ from clob.replay.report.summary import Flow, Money, OwnOrders, Rank
 from clob.replay.report.tables import (
     check_table,
     divergence_table,
+    metrics_table,
     money_table,
     orders_table,
     ranks_table,
@@ -68,7 +69,10 @@ def result_section(result: ReportedRun, money: Money) -> Markup:
     """Write profit and loss."""
     span = span_of(result)
     drawn = figure("wealth", "Wealth", span, wealth_panels(result, money, span))
-    return together([drawn, money_table(result, money)])
+    tables = [money_table(result, money)]
+    if result.metrics is not None:
+        tables.append(metrics_table(result.metrics))
+    return together([drawn, *tables])
 
 
 def book_sections(

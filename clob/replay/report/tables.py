@@ -8,12 +8,14 @@ import numpy as np
 from clob.replay.check.compare import Comparison
 from clob.replay.check.divergence import EXPLANATIONS, Divergences
 from clob.replay.io.numerals import Mask
+from clob.replay.metrics import DEFINITIONS, RunMetrics
 from clob.replay.report.formats import (
     DAY_NS,
     HOUR_NS,
     MINUTE_NS,
     amount,
     change,
+    decimal,
     duration,
     moment,
     number,
@@ -22,6 +24,7 @@ from clob.replay.report.formats import (
 from clob.replay.report.run import ReportedRun
 from clob.replay.report.summary import Flow, Money, OwnOrders, Rank, waits_of
 from clob.replay.report.tags import Markup, tag, together
+from clob.replay.sim.marks import MARKS
 
 WAITS_NS = (
     *(10**power for power in range(3, 11)),
@@ -67,6 +70,7 @@ def money_table(result: ReportedRun, money: Money) -> Markup:
     credit = result.portfolio is not None and not result.portfolio.covered
     beginning = f"{amount(money.initial)} (unlimited credit)" if credit else amount(money.initial)
     rows = [
+        ("positions valued by", f"{result.setting.mark}: {MARKS[result.setting.mark]}"),
         ("collateral at the start", beginning),
         ("realised profit after fees", change(money.realised)),
         ("unrealised profit", change(money.unrealised)),
@@ -83,6 +87,34 @@ def money_table(result: ReportedRun, money: Money) -> Markup:
         for market, price in sorted(result.outcome.items())
     ]
     return table("money", (), rows)
+
+
+def metrics_table(metrics: RunMetrics) -> Markup:
+    """Write return, risk and quality of the trading, with their definitions."""
+    none = "-"
+    closing = f"; {number(metrics.closing_fills)} closing fills"
+    steps = f"; {number(metrics.steps)} steps of {duration(metrics.step_ns)}"
+    wait = none if metrics.queue_ns is None else duration(metrics.queue_ns)
+    written = {
+        "total_return": ("total return", decimal(metrics.total_return), ""),
+        "sharpe": ("Sharpe ratio", decimal(metrics.sharpe), steps),
+        "sortino": ("Sortino ratio", decimal(metrics.sortino), steps),
+        "turnover": ("turnover", amount(metrics.turnover), ""),
+        "hit_rate": ("hit rate", decimal(metrics.hit_rate), closing),
+        "fill_ratio": ("fill ratio", decimal(metrics.fill_ratio), ""),
+        "queue_ns": ("time in queue", wait, ""),
+    }
+    rows = [
+        (label, value, DEFINITIONS[key] + more) for key, (label, value, more) in written.items()
+    ]
+    for one in metrics.adverse:
+        text = f"mean ticks of others' mid against {number(one.fills)} own fills, by lots"
+        name = f"adverse selection after {duration(one.horizon_ns)}"
+        rows.append((name, decimal(one.mean_ticks), text))
+    for held in metrics.inventory:
+        text = f"mean over time; largest {amount(held.highest)}, at the end {amount(held.last)}"
+        rows.append((f"tokens held of instrument {held.instrument}", amount(held.mean), text))
+    return table("metrics", (), rows)
 
 
 def _drawdown(money: Money) -> str:

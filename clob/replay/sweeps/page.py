@@ -9,7 +9,16 @@ from itertools import combinations, starmap
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from clob.replay.report.formats import amount, change, cut, duration, moment, number, percent
+from clob.replay.report.formats import (
+    amount,
+    change,
+    cut,
+    decimal,
+    duration,
+    moment,
+    number,
+    percent,
+)
 from clob.replay.report.lines import (
     HEIGHT,
     Columns,
@@ -28,7 +37,14 @@ from clob.replay.report.sections import tile
 from clob.replay.report.tags import Markup, tag, together
 from clob.replay.sweeps.grid import text_of
 from clob.replay.sweeps.plan import SweepPlan
-from clob.replay.sweeps.rows import CURVE_COLUMNS, DONE, FIGURES, WEI_FIGURES, SweepRow
+from clob.replay.sweeps.rows import (
+    CURVE_COLUMNS,
+    DONE,
+    FIGURES,
+    RATIO_FIGURES,
+    WEI_FIGURES,
+    SweepRow,
+)
 
 WEB = resources.files("clob.replay.sweeps") / "web"
 """The directory of the style sheet and the script of this page."""
@@ -51,7 +67,14 @@ CELLS_MAX = 40
 NOTEBOOK_ROWS = 10
 """Runs that a notebook shows."""
 
-TITLES = {"own_fills": "fills", "divergences": "diverging", "volume": "lots filled"}
+TITLES = {
+    "own_fills": "fills",
+    "divergences": "diverging",
+    "volume": "lots filled",
+    "total_return": "return",
+    "hit_rate": "hit rate",
+    "fill_ratio": "fill ratio",
+}
 """Names of figures as headings, where they differ."""
 
 
@@ -243,6 +266,8 @@ def _row(row: SweepRow) -> Markup:
 
 def _figure(row: SweepRow, name: str) -> Markup:
     value = row.figures[name]
+    if name in RATIO_FIGURES:
+        return Markup(decimal(value))
     if name not in WEI_FIGURES:
         return Markup(number(value))
     written = change(value) if name in ("profit", "realised") else amount(value)

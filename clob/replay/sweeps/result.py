@@ -13,7 +13,7 @@ from clob.replay.report.formats import change
 from clob.replay.results import Backtest
 from clob.replay.sweeps.grid import text_of
 from clob.replay.sweeps.plan import SweepPlan
-from clob.replay.sweeps.rows import DONE, FIGURES, WEI_FIGURES, SweepRow
+from clob.replay.sweeps.rows import DONE, FIGURES, RATIO_FIGURES, WEI_FIGURES, SweepRow
 
 if TYPE_CHECKING:
     from clob.replay.sweeps.page import ComparedRuns
@@ -84,7 +84,7 @@ class SweepResult(Sequence[SweepRow]):
         return tuple(row for row in self.rows if row.state != DONE)
 
     def best(self, figure: str = "profit") -> SweepRow:
-        """Return the run with the highest figure; the first of several.
+        """Return the run with the highest figure; the first of several, one without it last.
 
         Args:
             figure: one of :data:`~clob.replay.sweeps.rows.FIGURES`.
@@ -96,7 +96,7 @@ class SweepResult(Sequence[SweepRow]):
             raise ValueError(f"figure must be one of {', '.join(FIGURES)}; got {figure!r}")
         if not self.done:
             raise ValueError("the best of no runs is undefined: no run was done")
-        return max(self.done, key=lambda row: row.figures[figure])
+        return max(self.done, key=lambda row: _order(row.figures[figure]))
 
     def rerun(self, number: int, **settings: Any) -> Backtest:
         """Run one of the runs again in this process, with all its tables, and check its digest.
@@ -195,7 +195,7 @@ class SweepResult(Sequence[SweepRow]):
         columns.append(_parameter("seed", [row.seed for row in rows]))
         columns.append(SweepColumn("state", TEXT, [row.state for row in rows]))
         for name in FIGURES:
-            kind = WEI if name in WEI_FIGURES else INTEGER
+            kind = NUMBER if name in RATIO_FIGURES else WEI if name in WEI_FIGURES else INTEGER
             columns.append(SweepColumn(name, kind, [row.figures.get(name) for row in rows]))
         columns.append(SweepColumn("digest", TEXT, [row.digest or None for row in rows]))
         columns.append(SweepColumn("error", TEXT, [row.error or None for row in rows]))
@@ -256,6 +256,11 @@ class SweepResult(Sequence[SweepRow]):
                 dtype = "boolean" if None in values else "bool"
             frame[name] = pandas.Series(values, dtype=dtype)
         return pandas.DataFrame(frame).set_index("run")
+
+
+def _order(figure: float | None) -> tuple[bool, float]:
+    """Return the sort key of a figure: an integer of any size, a ratio, or None."""
+    return figure is not None, 0 if figure is None else figure
 
 
 def _parameter(name: str, values: list[Any]) -> SweepColumn:

@@ -20,13 +20,16 @@ DONE, RAISED, KILLED = "done", "raised", "killed"
 CURVE_COLUMNS = 120
 """Columns of time of a profit curve."""
 
-WEI_FIGURES = ("profit", "realised", "fees", "drawdown")
+WEI_FIGURES = ("profit", "realised", "fees", "drawdown", "turnover")
 """The figures that are amounts in wei."""
 
 COUNT_FIGURES = ("orders", "own_fills", "volume", "rejected", "divergences")
 """The figures that are counts; the volume of own fills is in lots."""
 
-FIGURES = (*WEI_FIGURES, *COUNT_FIGURES)
+RATIO_FIGURES = ("total_return", "sharpe", "sortino", "hit_rate", "fill_ratio")
+"""The figures that are ratios, defined in :mod:`clob.replay.metrics`; None where a run has none."""
+
+FIGURES = (*WEI_FIGURES, *COUNT_FIGURES, *RATIO_FIGURES)
 """The figures of a run, in the order of the columns of a table."""
 
 
@@ -48,8 +51,9 @@ class SweepRow:
     """The error in one line; empty if done."""
     trace: str = ""
     """The traceback of the error."""
-    figures: dict[str, int] = dataclasses.field(default_factory=dict)
-    """The figures by name, amounts in wei; empty unless done."""
+    figures: dict[str, Any] = dataclasses.field(default_factory=dict)
+    """The figures by name, empty unless done: integers, amounts in wei, and ratios as floats or
+    None."""
     span: tuple[int, int] = (0, 0)
     """The first and the last time of the run, in ns."""
     curve: tuple[int, ...] = ()
@@ -84,12 +88,13 @@ def row_of_json(line: str | bytes) -> SweepRow:
     return SweepRow(number=-1, **fields)
 
 
-def figures_of(result: Backtest) -> dict[str, int]:
+def figures_of(result: Backtest) -> dict[str, int | float | None]:
     """Return the figures of a backtest: the one place that a table of a sweep reads them from."""
-    money = money_of(result)
+    money, metrics = money_of(result), result.metrics
     amounts = [0] * len(WEI_FIGURES)
-    if money is not None:
-        amounts = [money.profit, money.realised, money.fees, money.drawdown]
+    if money is not None and metrics is not None:
+        amounts = [money.profit, money.realised, money.fees, money.drawdown, metrics.turnover]
+    ratios = [getattr(metrics, name, None) for name in RATIO_FIGURES]
     counts = (
         len(result.orders),
         len(result.own_fills),
@@ -97,7 +102,7 @@ def figures_of(result: Backtest) -> dict[str, int]:
         sum(result.rejections.values()),
         result.divergence.total,
     )
-    return dict(zip(FIGURES, (*amounts, *counts), strict=True))
+    return dict(zip(FIGURES, (*amounts, *counts, *ratios), strict=True))
 
 
 def curve_of(result: Backtest) -> tuple[int, ...]:
