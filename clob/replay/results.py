@@ -98,7 +98,7 @@ FILLS: np.dtype[np.void] = np.dtype(
         "itemsize": FILL.itemsize,
     }
 )
-"""The record of a trade of a backtest: the fields of ``FILL``, and the instrument in its padding."""
+"""The record of a trade of a backtest: the fields of ``FILL``, and the instrument."""
 
 MONEY: np.dtype[np.void] = np.dtype([("collateral", "O"), ("realised", "O"), ("fees_paid", "O")])
 """The final money as the digest covers it, in wei as Python integers."""

@@ -192,7 +192,7 @@ def test_own_order_joins_the_queue(book_class):
     # It arrives after the first recorded order and before the second one.
     stream = stream_of(*FLOW)
     result = backtest(stream, strategy=Once(Side.SELL, 50, 3), book_class=book_class)
-    assert result.own_fills.tolist() == [(4, OWN_ID, 9, 3, 50, 0, 1, 0, 0)]
+    assert result.own_fills.tolist() == [(4, OWN_ID, 9, 3, 50, 0, 1, 1, 0, 0, 0)]
     assert result.fills[["event", "resting_id", "size"]].tolist() == [
         (2, 1, 5),
         (4, OWN_ID, 3),
@@ -207,7 +207,7 @@ def test_own_order_joins_the_queue(book_class):
 
 def test_own_order_takes_resting_orders(book_class):
     result = backtest(stream_of(*FLOW), strategy=Once(Side.BUY, 50, 3), book_class=book_class)
-    assert result.own_fills.tolist() == [(1, OWN_ID, 1, 3, 50, 0, 0, 0, 0)]
+    assert result.own_fills.tolist() == [(1, OWN_ID, 1, 3, 50, 0, 0, 0, 0, 0, 0)]
     assert result.divergence.counts == {"cancel_gone": 1, "own_orders": 2}
 
 

@@ -5,6 +5,7 @@ from clob.replay.sim.orders cimport OwnFill
 from clob.replay.modes.rows cimport own_fills, tag_fills, write_event
 
 cdef object NEVER
+cdef long CLEAR
 cdef long long OWN
 cdef long long OWN_ID
 cdef object STOP_AT_BOOK
@@ -49,6 +50,7 @@ cdef class StreamDriver:
     cdef long long[::1] _fill_words
     cdef const long long[:] _times
     cdef object _kinds
+    cdef const unsigned char[::1] _kind_bytes
     cdef object _differing
     cdef object _book_class
     cdef object _arrays

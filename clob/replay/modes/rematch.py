@@ -157,12 +157,14 @@ class StreamDriver:
             self._split_by_book()
             return
         self._kinds = np.zeros(len(self._events), np.uint8)
+        self._kind_bytes: memoryview = self._kinds.data
         self._runs = [(len(self._events), next(iter(self.history)))]
         self._run = 0
 
     def _split_by_book(self) -> None:
         """Split the chunk into runs of one instrument; a ``CLEAR`` event ends a run, too."""
         self._kinds, self._runs = split_runs(self._events, self.history)
+        self._kind_bytes = self._kinds.data
         self._run = 0
 
     def _finish_chunk(self) -> None:
@@ -242,7 +244,7 @@ class StreamDriver:
                 rows = last_rows(self._fill_bytes, fills_before, num_fills, self.next_index - 1)
                 if self._check_fills(instrument, rows):
                     self._rewrite_best(instrument, num_bests > bests_before)
-            if self._kinds[place - 1] == CLEAR:
+            if self._kind_bytes[place - 1] == CLEAR:
                 own += self._cancelled_own(self.last_ns, instrument)
         if self._num_fills > fills_before:
             self._tag_fills(fills_before, instrument)

@@ -32,7 +32,7 @@ cdef OwnFill own_fill(
 )
 
 
-@cython.locals(place=Py_ssize_t, upper="long long")
+@cython.locals(place=Py_ssize_t, at=Py_ssize_t, upper="long long")
 cpdef long long tag_fills(
     long long[::1] words, Py_ssize_t first, Py_ssize_t end, long long instrument
 ) except? -1

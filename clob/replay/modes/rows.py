@@ -106,8 +106,9 @@ def tag_fills(words: memoryview, first: int, end: int, instrument: int) -> int:
     :mod:`clob.replay.results` has a field for it.
     """
     upper = instrument * UPPER
-    for place in range(first * FILL_WORDS + 4, end * FILL_WORDS, FILL_WORDS):
-        words[place] = (words[place] & (UPPER - 1)) + upper
+    for place in range(first, end):
+        at = place * FILL_WORDS + 4
+        words[at] = (words[at] & (UPPER - 1)) + upper
     return price_of(words, (end - 1) * FILL_WORDS)
 
 

@@ -82,7 +82,7 @@ cdef class ExchangeAccount:
     cpdef _mark_of(self, instrument)
 
     @cython.locals(rule=long)
-    cpdef _price_of(self, instrument, bint owed)
+    cpdef _price_of(self, instrument, book, bint owed)
 
     @cython.locals(holding=Holding, positions=list)
     cpdef _record_position(self, ts_ns, instrument)

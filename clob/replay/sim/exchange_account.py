@@ -7,6 +7,7 @@ when the replies arrive.
 from collections import deque
 from collections.abc import Callable
 
+from clob.book import Book
 from clob.errors import (
     REJECTIONS,
     AmountTooLargeError,
@@ -277,24 +278,22 @@ class ExchangeAccount:
     def _mark_of(self, instrument: int) -> int | None:
         """Return the value of a held token in half ticks; None without a price."""
         owed = self._rule == BID and self.portfolio.holdings[instrument].size < 0
-        if instrument in self._books:
-            return self._price_of(instrument, owed)
-        if instrument ^ 1 not in self._books:
+        book = self._books.get(instrument)
+        if book is not None:
+            return self._price_of(instrument, book, owed)
+        book = self._books.get(instrument ^ 1)
+        if book is None:
             return None
-        price = self._price_of(instrument ^ 1, not owed)
+        price = self._price_of(instrument ^ 1, book, not owed)
         return None if price is None else 2 * self.portfolio.scale - price
 
-    def _price_of(self, instrument: int, owed: bool) -> int | None:
+    def _price_of(self, instrument: int, book: Book, owed: bool) -> int | None:
         """Return the price of a book in half ticks, ``owed`` if the position is negative."""
         rule = self._rule
         if rule == LAST:
             last = self._last_prices.get(instrument)
             return None if last is None else 2 * last
-        book = self._books[instrument]
-        if rule == MID:
-            bid, ask = book.best_bid, book.best_ask
-        else:
-            bid, ask = book._best_of_others(OWN)
+        bid, ask = (book.best_bid, book.best_ask) if rule == MID else book._best_of_others(OWN)
         if rule == BID:
             price = ask if owed else bid
             return None if price is None else 2 * price

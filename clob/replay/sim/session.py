@@ -130,8 +130,10 @@ class Session(OrderGateway):
                 fills = driver.advance(at_ns, stop)
                 if fills:
                     account.apply_fills(driver.last_ns, fills)
-                if fills or driver.changed >= 0:
-                    self._call_on_book()
+                is_changed = driver.changed >= 0
+                if fills or is_changed:
+                    if is_changed:
+                        self._call_on_book()
                     # Further events of the same time may follow, so this time is not finished.
                     done_ns = driver.last_ns - 1
                     continue
@@ -173,9 +175,7 @@ class Session(OrderGateway):
         account.record_equity(self.now_ns)
 
     def _call_on_book(self) -> None:
-        """Call ``on_book`` if a book change stopped the driver."""
-        if self.driver.changed < 0:
-            return
+        """Call ``on_book`` after a book change stopped the driver."""
         self.now_ns = self.driver.last_ns
         self.account.deliver_replies(self.now_ns)
         number = self.driver.changed // 2

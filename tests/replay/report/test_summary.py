@@ -14,7 +14,6 @@ from clob.replay.report.summary import (
     drawdowns,
     flows,
     groups,
-    instruments_of_fills,
     money_of,
     own_orders,
     ranks,
@@ -135,7 +134,7 @@ def test_the_book_of_each_recorded_trade():
 
 def test_the_book_of_each_own_trade(many):
     """The book of own fills is known and verifies the book of their trades."""
-    numbers = instruments_of_fills(many)
+    numbers = many.fills["instrument"]
     assert set(numbers.tolist()) == {0, 1, 2}
     place = {
         (int(one["order_id"]), int(one["other_id"]), int(one["ts_ns"])): int(one["instrument"])
