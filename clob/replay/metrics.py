@@ -226,15 +226,15 @@ def step_profits(
 
     Args:
         equity: rows of equity; a row holds until the next.
-        initial: the wealth before the first row.
+        initial: the wealth before the first step.
         start_ns: the start of the first step.
         last_ns: the end of the run; a step that it cuts is left out.
         step_ns: the step.
     """
-    ends = np.arange(start_ns, last_ns + 1, step_ns, dtype=np.int64)
+    ends = np.arange(start_ns + step_ns, last_ns + 1, step_ns, dtype=np.int64)
     places = np.searchsorted(equity["ts_ns"], ends, side="right").tolist()
     values = [initial, *equity["wealth"].tolist()]
-    at_ends = [values[place] for place in places]
+    at_ends = [initial, *(values[place] for place in places)]
     return [after - before for before, after in itertools.pairwise(at_ends)]
 
 
