@@ -19,7 +19,6 @@ cdef class StreamDriver:
     cdef public dict books
     cdef public bint ended
     cdef public object changed
-    cdef public dict last_prices
     cdef public Py_ssize_t events
     cdef public long long start_ns
     cdef public long long last_ns
@@ -40,6 +39,8 @@ cdef class StreamDriver:
     cdef public object _chunks
     cdef dict _touched
     cdef dict _resting
+    cdef dict _last_prices
+    cdef Py_ssize_t _num_tagged
     cdef object _own_event
     cdef long long[::1] _own_words
     cdef object _own_status
@@ -69,7 +70,9 @@ cdef class StreamDriver:
         own=list
     )
     cpdef list _step(self, until_ns, stop, limit=*)
-    cpdef _tag_fills(self, Py_ssize_t first, instrument)
+    cpdef _tag_fills(self, instrument)
+    cpdef _tag_run(self)
+    cpdef last_price(self, instrument)
     cpdef _end_run(self, list own)
 
     @cython.locals(own=list, fill=OwnFill)

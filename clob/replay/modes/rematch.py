@@ -81,8 +81,6 @@ class StreamDriver:
         self.books: Mapping[int, Book] = self.history
         self.ended: bool = False
         self.changed: int = -1
-        self.last_prices: dict[int, int] = {}
-        """The price of the last trade in each book that had one, own orders included."""
         self.events: int = 0
         """Executed events, reference records included."""
         self._sink = sink
@@ -92,6 +90,8 @@ class StreamDriver:
         self._chunks = align_to_commands(stream.borrowed(chunk))
         self._touched: dict[int, int] = {}
         self._resting: dict[int, int] = {}
+        self._last_prices: dict[int, int] = {}
+        self._num_tagged = 0
         self._own_event = np.zeros(1, EVENT)
         self._own_words: memoryview = self._own_event.view(np.int64).data
         self._own_status = np.zeros(1, np.uint8)
@@ -175,11 +175,12 @@ class StreamDriver:
 
     def close(self) -> None:
         """Pass the rows of the current chunk to the sink; call it once at the end."""
+        self._tag_run()
         if self._sink is not None:
             fills, bests = self._fills[: self._num_fills], self._bests[: self._num_bests]
             rows = (self._base, self._events, self._status, fills, bests, self._kinds)
             self._sink(ReplayedChunk(*rows, self._touched.copy(), self._differing))
-        self._num_fills = self._num_bests = 0
+        self._num_fills = self._num_bests = self._num_tagged = 0
 
     def _seed(self) -> None:
         """Execute the leading seeds."""
@@ -246,19 +247,30 @@ class StreamDriver:
                     self._rewrite_best(instrument, num_bests > bests_before)
             if self._kind_bytes[place - 1] == CLEAR:
                 own += self._cancelled_own(self.last_ns, instrument)
-        if self._num_fills > fills_before:
-            self._tag_fills(fills_before, instrument)
         if place == run_stop:
             self._end_run(own)
         return own
 
-    def _tag_fills(self, first: int, instrument: int) -> None:
-        """Write the instrument into the new fills, and keep the price of the last one."""
-        price = tag_fills(self._fill_words, first, self._num_fills, instrument)
-        self.last_prices[instrument] = price
+    def _tag_fills(self, instrument: int) -> None:
+        """Write the instrument into the fills since the last call, and keep their last price."""
+        if self._num_fills > self._num_tagged:
+            words, first = self._fill_words, self._num_tagged
+            self._last_prices[instrument] = tag_fills(words, first, self._num_fills, instrument)
+            self._num_tagged = self._num_fills
+
+    def _tag_run(self) -> None:
+        """Write the instrument of the current run into its fills so far."""
+        if self._num_fills > self._num_tagged:
+            self._tag_fills(self._runs[self._run][1])
+
+    def last_price(self, instrument: int) -> int | None:
+        """Return the last price of a book; see :meth:`clob.replay.sim.driver.Driver.last_price`."""
+        self._tag_run()
+        return self._last_prices.get(instrument)
 
     def _end_run(self, own: list[OwnFill]) -> None:
         """Go to the next run, or to the next chunk."""
+        self._tag_run()
         self._run += 1
         if self._run == len(self._runs):
             self._finish_chunk()
@@ -342,6 +354,7 @@ class StreamDriver:
         """Execute a new own order; see :meth:`clob.replay.sim.driver.Driver.submit`."""
         book = self.history[instrument]
         write_event(self._own_words, ts_ns, instrument, order_id, kind, side, price, size, flags)
+        self._tag_run()
         first = self._num_fills
         rejection = self._execute_own(book)
         if rejection:
@@ -350,7 +363,7 @@ class StreamDriver:
         if self._num_fills > first:
             own = own_fills(self._fill_words, first, self._num_fills, instrument, OWN_ID, True)
             self._handle_own_fills(instrument, own, self._base + self._place)
-            self._tag_fills(first, instrument)
+            self._tag_fills(instrument)
         if flags & POLICY in CANCEL_RESTING:
             own += self._cancelled_own(ts_ns, instrument)
         if order_id not in book:

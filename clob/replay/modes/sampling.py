@@ -66,7 +66,6 @@ class Sampler:
         self._times: list[int] = []
         self._snapshots: list[list[Records]] = []
         self.books: Mapping[int, Book] = driver.books
-        self.last_prices: Mapping[int, int] = driver.last_prices
         self.lot_wei: int = driver.lot_wei
         self.start_ns: int = driver.start_ns
         self.last_ns: int = driver.last_ns
@@ -103,6 +102,10 @@ class Sampler:
         """Cancel an own order; see :meth:`Driver.cancel`."""
         self._own_actions += 1
         return self._driver.cancel(ts_ns, instrument, order_id)
+
+    def last_price(self, instrument: int) -> int | None:
+        """Return the price of the last trade in a book; see :meth:`Driver.last_price`."""
+        return self._driver.last_price(instrument)
 
     def depths(self) -> Depths:
         """Take the final snapshot, and return all."""

@@ -39,8 +39,6 @@ class Driver(Protocol):
     """Latest time of the executed events; ``start_ns`` before the first."""
     ended: bool
     """Whether all recorded events were executed; does not depend on the chunk size."""
-    last_prices: Mapping[int, int]
-    """Price of the last trade in each book that had one, in ticks."""
     changed: int
     """The instrument whose best prices stopped the last ``advance``, or -1."""
 
@@ -55,6 +53,14 @@ class Driver(Protocol):
         Returns:
             The resulting own fills, by time and then by position in the stream. No fills and no
             ``changed`` mean that the time was reached or the stream has ended.
+        """
+        ...
+
+    def last_price(self, instrument: int, /) -> int | None:
+        """Return the price of the last trade in a book, in ticks; None without a trade.
+
+        Args:
+            instrument: the book.
         """
         ...
 

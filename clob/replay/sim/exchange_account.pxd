@@ -18,6 +18,7 @@ cdef long POST_ONLY
 cdef long FOK
 cdef long LIMIT
 cdef long IOC
+cdef long OTHERS_MID
 cdef long MID
 cdef long BID
 cdef long LAST
@@ -51,7 +52,6 @@ cdef class ExchangeAccount:
     cdef long _flags
     cdef long _rule
     cdef dict _books
-    cdef dict _last_prices
     cdef dict _marks
     cdef bint _changed
     cdef tuple _last_row

@@ -44,8 +44,8 @@ LIMIT, IOC = int(Kind.LIMIT), int(Kind.IOC)
 GTC, FILL_OR_KILL = TimeInForce.GTC, TimeInForce.FOK
 RESTING, FILLED, CANCELLED = OrderState.RESTING, OrderState.FILLED, OrderState.CANCELLED
 SENT = OrderState.SENT
-# Places of the rules of valuation that do not take the middle of others.
-MID, BID, LAST = (list(MARKS).index(name) for name in ("mid", "bid", "last"))
+# Places of the rules of valuation.
+OTHERS_MID, MID, BID, LAST = range(len(MARKS))
 
 
 class ExchangeAccount:
@@ -93,7 +93,6 @@ class ExchangeAccount:
         self._flags = flags
         self._rule = check_mark(mark)
         self._books = driver.books
-        self._last_prices = driver.last_prices
         self._marks: dict[int, int] = {}
         self._last_row: tuple[int, int, int, int] | None = None
         self._changed = True
@@ -261,7 +260,13 @@ class ExchangeAccount:
         portfolio, marks, changed = self.portfolio, self._marks, self._changed
         # Sold tokens keep a mark: bought back from an empty side, they have no other value.
         for instrument in portfolio.holdings:
-            mark = self._mark_of(instrument)
+            book = self._books.get(instrument) if self._rule == OTHERS_MID else None
+            if book is None:
+                mark = self._mark_of(instrument)
+            else:
+                # The default rule is read without further calls, since makers fill often.
+                bid, ask = book._best_of_others(OWN)
+                mark = None if bid is None or ask is None else bid + ask
             if mark is not None and mark != marks.get(instrument):
                 marks[instrument] = mark
                 changed = True
@@ -291,7 +296,7 @@ class ExchangeAccount:
         """Return the price of a book in half ticks, ``owed`` if the position is negative."""
         rule = self._rule
         if rule == LAST:
-            last = self._last_prices.get(instrument)
+            last = self._driver.last_price(instrument)
             return None if last is None else 2 * last
         bid, ask = (book.best_bid, book.best_ask) if rule == MID else book._best_of_others(OWN)
         if rule == BID:

@@ -8,6 +8,7 @@ from clob.replay.sim.market_view cimport OrderGateway, OutcomeView, MarketView
 from clob.replay.sim.latency cimport Connection
 
 cdef object GTD
+cdef object STOP_AT_FILL
 cdef object NEVER
 cdef object OWN_ID
 cdef object SUBMIT
@@ -27,7 +28,7 @@ cdef class Session(OrderGateway):
     cdef bint _has_callbacks
     cdef object _stop
 
-    @cython.locals(account=ExchangeAccount)
+    @cython.locals(account=ExchangeAccount, is_quiet=bint)
     cpdef run(self)
 
     @cython.locals(account=ExchangeAccount)

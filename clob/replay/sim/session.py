@@ -23,6 +23,7 @@ from clob.units import TICK_LIMIT
 
 # Looking up an enum member takes 0.1 us.
 GTD = TimeInForce.GTD
+STOP_AT_FILL = Stop.FILL
 
 
 class Session(OrderGateway):
@@ -93,7 +94,7 @@ class Session(OrderGateway):
         for market in self.markets:
             market.markets = self.markets
         # A fill always stops the driver: its row of equity needs the book of its time.
-        self._stop = Stop.FILL
+        self._stop = STOP_AT_FILL
         if _overrides(strategy, "on_book"):
             self._stop = Stop.BOOK
 
@@ -123,11 +124,17 @@ class Session(OrderGateway):
         wake_ns = NEVER if self._every_ns is None else start_ns + self._every_ns
         equity_ns = NEVER if step_ns is None else start_ns + step_ns
         done_ns, markouts = self.now_ns - 1, account.markouts
+        # Then a fill changes nothing about the next event.
+        is_quiet = stop is STOP_AT_FILL and not self._has_callbacks and markouts is None
+        timer_ns = min(wake_ns, equity_ns)
         while True:
             due_ns = NEVER if markouts is None else markouts.due_ns
-            at_ns, messages = self._next_event(min(wake_ns, equity_ns, due_ns))
+            at_ns, messages = self._next_event(min(timer_ns, due_ns))
             if at_ns > done_ns:
                 fills = driver.advance(at_ns, stop)
+                while fills and is_quiet:
+                    account.apply_fills(driver.last_ns, fills)
+                    fills = driver.advance(at_ns, stop)
                 if fills:
                     account.apply_fills(driver.last_ns, fills)
                 is_changed = driver.changed >= 0
@@ -148,8 +155,10 @@ class Session(OrderGateway):
             elif at_ns == equity_ns:
                 account.record_equity(at_ns)
                 equity_ns += step_ns or NEVER
+                timer_ns = min(wake_ns, equity_ns)
             else:
                 wake_ns += self._every_ns or NEVER
+                timer_ns = min(wake_ns, equity_ns)
                 self._call_on_wake()
         self.now_ns = driver.last_ns
         account.deliver_replies(self.now_ns)

@@ -83,6 +83,9 @@ class SlowDriver:
             self.changed = -1
         return own_fills
 
+    def last_price(self, instrument):
+        return self.last_prices.get(instrument)
+
     def submit(self, ts_ns, instrument, order_id, kind, side, price, size, flags):
         row = np.zeros(1, EVENT)
         names = ("ts_ns", "instrument", "order_id", "kind", "side", "price", "size", "flags")
