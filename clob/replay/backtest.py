@@ -11,7 +11,14 @@ from clob.replay.io.chunk import ReplayedChunk
 from clob.replay.io.streams import CHUNK, Stream
 from clob.replay.modes.rematch import StreamDriver
 from clob.replay.modes.sampling import Sampler
-from clob.replay.results import Backtest, Collector, own_tables, rejections_of, setting_of
+from clob.replay.results import (
+    Backtest,
+    Collector,
+    mids_of,
+    own_tables,
+    rejections_of,
+    setting_of,
+)
 from clob.replay.sim.driver import NEVER, Driver, Stop
 from clob.replay.sim.fee_schedules import FeeSchedule, fees_of
 from clob.replay.sim.fees import Commission, Fees, no_fees
@@ -22,7 +29,6 @@ from clob.replay.sim.strategy import Strategy
 from clob.units import TICKS_MAX
 
 if TYPE_CHECKING:
-    from clob.replay.sim.exchange_account import ExchangeAccount
     from clob.replay.sim.session import Session
 
 MODES = ("rematch", "shadow")
@@ -141,6 +147,7 @@ def backtest(
     _run(driver, sampler or driver, session, outcome or {})
     account = session.account if session else None
     comparison = checker.comparison()
+    tables: dict[str, Any] = own_tables(account)
     was_checked = ("fills" in check and stream.has_fills) or bool(comparison.bests)
     return Backtest(
         name=stream.name,
@@ -157,17 +164,11 @@ def backtest(
         setting=setting_of(stream, driver.start_ns, driver.last_ns, mark, equity_every_ns),
         outcome=dict(outcome or {}),
         rejections=rejections_of(account),
-        **_mids(account, horizons_ns),
+        horizons_ns=tuple(horizons_ns) if account else (),
+        mids=mids_of(account),
         depths=sampler.depths() if sampler else None,
-        **own_tables(account),
+        **tables,
     )
-
-
-def _mids(account: "ExchangeAccount | None", horizons_ns: Sequence[int]) -> dict[str, Any]:
-    """Return the recorded middles of others as arguments of the result."""
-    if account is None or account.markouts is None:
-        return {}
-    return {"horizons_ns": tuple(horizons_ns), "mids": account.markouts.table()}
 
 
 def _check_interval(strategy: Strategy | None, every_ns: int | None) -> None:

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from clob.book import Book
-from clob.records import BEST, FILL
+from clob.records import BEST, FILL, FILL_FIELDS
 from clob.replay.check.compare import Comparison
 from clob.replay.check.divergence import Divergences
 from clob.replay.conversion import TIMES, Units, columns_of
@@ -92,9 +92,9 @@ def _canonical(rows: Records) -> bytes | memoryview:
 
 FILLS: np.dtype[np.void] = np.dtype(
     {
-        "names": [*FILL.names, "instrument"],
-        "formats": [*(FILL[name] for name in FILL.names), "<u2"],
-        "offsets": [*(FILL.fields[name][1] for name in FILL.names), 36],
+        "names": [*FILL_FIELDS, "instrument"],
+        "formats": [*FILL_FIELDS.values(), "<u2"],
+        "offsets": [0, 8, 16, 24, 32, 40, 36],
         "itemsize": FILL.itemsize,
     }
 )
@@ -234,6 +234,13 @@ def _own_fills(account: "ExchangeAccount", orders: Records) -> Records:
     table["realised"] = np.fromiter(account.realised, object, len(charges))
     table["side"] = orders["side"][(table["order_id"] - np.uint64(OWN_ID)).astype(np.int64)]
     return table
+
+
+def mids_of(account: "ExchangeAccount | None") -> npt.NDArray[np.int64]:
+    """Return the recorded middles of others; an empty array without any."""
+    if account is None or account.markouts is None:
+        return np.zeros((0, 1), np.int64)
+    return account.markouts.table()
 
 
 def rejections_of(account: "ExchangeAccount | None") -> dict[str, int]:
