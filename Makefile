@@ -10,7 +10,7 @@ export PATH := $(BIN):$(PATH)
 
 # Each set of packages has a file that marks it as installed.
 TOOLS := $(VENV)/.installed-tools
-SERVER := $(VENV)/.installed-devchain
+SERVER := $(VENV)/.installed-devchain,replay
 DEV := $(VENV)/.installed-dev
 BENCH := $(VENV)/.installed-bench
 # Without compiling all packages to bytecode: Python compiles the modules that are imported.
@@ -22,8 +22,8 @@ SET_HOOKS = if [ "$$(git rev-parse --is-inside-work-tree 2>/dev/null)" = true ] 
 	&& [ -z "$$(git rev-parse --show-prefix)" ] && ! git config core.hooksPath >/dev/null; \
 	then git config core.hooksPath .githooks; fi
 
-.PHONY: build compile run test test-long clients compilers contracts check cover bench docs dist \
-	sanitize instructions clean help
+.PHONY: build compile run test test-long clients compilers contracts check cover bench docs wheels \
+	sanitize instructions first-hour clean help
 
 build: $(DEV) compile  ## Install the package and all development tools into .venv, and compile.
 	@$(SET_HOOKS)
@@ -101,17 +101,12 @@ bench: build $(BENCH)  ## Run the benchmarks, then single calls under pytest-ben
 docs: build  ## Build the documentation into build/docs; a warning is an error.
 	$(BIN)/sphinx-build -q -E -W --keep-going -n -b html docs build/docs
 
-# The tests run in a folder without clob/, so that they import the installed wheel.
-WHEEL_DIR := build/wheel
-dist: build  ## Build sdist and wheel, and test the wheel in a separate environment.
-	rm -rf dist $(WHEEL_DIR)
-	CLOB_REQUIRE_ALL=1 $(BIN)/python -m build
-	$(BIN)/python -m venv $(WHEEL_DIR)/venv
-	$(WHEEL_DIR)/venv/bin/pip install -q --disable-pip-version-check \
-		"$$(echo dist/*.whl)[test]"
-	cp -r pyproject.toml conftest.py README.md benchmarks deploy docs examples \
-		tests $(WHEEL_DIR)
-	cd $(WHEEL_DIR) && venv/bin/pytest README.md docs tests
+# WHEELS_ARGS="--pythons python3.12 --no-pages --tests" builds one wheel, makes a first trade, no more.
+wheels: $(TOOLS)  ## Build the sdist and a wheel per Python found, and prove each.
+	$(BIN)/python -m release.wheels $(WHEELS_ARGS)
+
+first-hour: $(TOOLS)  ## Measure from a clone to trading and to a checked backtest.
+	$(BIN)/python -m release.clone
 
 # Compiles a copy of the package and copies the tests next to it. Sanitizers write to the file
 # descriptor of stderr, which pytest must not capture.

@@ -1,0 +1,1 @@
+"""Programs that build a release and prove it: wheels, and the pages of a first hour."""
