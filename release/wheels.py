@@ -103,7 +103,8 @@ def repair(wheel: Path, tools: Path) -> Path:
     """Write the wheel with its final tag into ``dist/``, and report why it has this tag."""
     if sys.platform != "linux":
         return Path(shutil.copy(wheel, DIST))
-    repaired = wheel.parent / "repaired"
+    repaired = SCRATCH / "repaired"
+    shutil.rmtree(repaired, ignore_errors=True)
     path = f"{tools}{os.pathsep}{os.environ['PATH']}"
     run(tools / "auditwheel", "repair", "--wheel-dir", repaired, wheel, folder=SCRATCH, PATH=path)
     (result,) = repaired.glob("*.whl")
@@ -213,7 +214,10 @@ def prove(
     """Build and test the wheel of one Python."""
     folder = SCRATCH / version
     folder.mkdir()
-    built = build_wheel(python, source, folder)
+    if options.built:
+        (built,) = options.built.glob(f"clob-*-cp{version.replace('.', '')}-*.whl")
+    else:
+        built = build_wheel(python, source, folder)
     if options.from_tree:
         tree = SCRATCH / "tree"
         files = run("git", "ls-files", "--cached", "--others", "--exclude-standard", folder=ROOT)
@@ -239,6 +243,7 @@ def arguments() -> argparse.ArgumentParser:
     parser.add_argument("--pythons", nargs="+", default=names, help="commands or paths")
     parser.add_argument("--tests", nargs="*", default=TESTS, help="of pytest; empty for none")
     parser.add_argument("--no-pages", dest="pages", action="store_false", help="skip the pages")
+    parser.add_argument("--built", type=Path, help="folder of built wheels to prove instead")
     parser.add_argument(
         "--from-tree", action="store_true", help="also build from the tree, once, and compare"
     )
