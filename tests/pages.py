@@ -36,7 +36,7 @@ NEEDS = {
     "docker": r"^docker |^\w+=.* docker ",
     "systemd": r"^(systemctl|journalctl) ",
     "root": r"^(useradd|sudo|install) |/(opt|etc|var)/",
-    "a public network": r"^(pip install|git clone|python -m tests.real.published) ",
+    "a public network": r"^(pip install|git clone|python -m tests.real.published|clob record wss:)",
     "a chain": r" --chain https://",
     "an installation": r"^make( (?!run|help)\w+)?$",
     "minutes": r"^make (test|bench)$|^python -m benchmarks\b|^pytest benchmarks/",
