@@ -6,7 +6,7 @@ import pytest
 
 from clob import Ahead, Depth, Level, Resting, SelfTrade, Side, TimeInForce, Trade
 from clob.errors import FokNotFillableError, UnknownOrderError
-from tests.books import buy, event_lines, fill_book, rejected, sell
+from tests.books import ask, batch, bid, buy, event_lines, fill_book, rejected, sell
 
 
 @pytest.fixture
@@ -273,3 +273,25 @@ def test_a_fork_of_a_fork_is_independent(book):
 def test_a_fork_outlives_the_book(book_class):
     fork = fill_book(book_class(), buy("a", 50, 5)).fork()
     assert event_lines(fork.cancel("a")) == ["removed a cancelled 5"]
+
+
+def test_best_of_others_skips_orders_of_one_owner(book_class):
+    events = batch(
+        bid(1, 48, 5),
+        bid(2, 49, 5, owner=7),
+        bid(3, 50, 5, owner=7),
+        bid(4, 50, 5, owner=7),
+        ask(5, 52, 5, owner=7),
+        ask(6, 52, 5, owner=8),
+    )
+    book = book_class()
+    assert book._best_of_others(7) == (None, None)
+    book.run(events)
+    assert book._best_of_others(7) == (48, 52)
+    assert book._best_of_others(8) == (50, None)
+    assert book._best_of_others(9) == (50, 52)
+    book.submit(buy("late", 50, 1))
+    assert book._best_of_others(7) == (50, 52)
+    for owner in (0, -1, 2**31, True, None):
+        with pytest.raises(ValueError, match="owner must be an integer from 1 to"):
+            book._best_of_others(owner)
