@@ -111,15 +111,11 @@ def backtest(
         ReplayFormatError: the prices of the stream are too far apart for a book, usually because
             one is broken; or the input is broken and the policy is to raise.
     """
-    if mode not in MODES:
-        raise ValueError(f"mode must be one of {', '.join(MODES)}; got {mode!r}")
-    _check_choices("check", check, CHECKS)
-    _check_choices("keep", keep, frozenset(KEPT))
+    _check_names(mode, check, keep, mark)
     _check_prices(stream, fees)
     _check_interval(strategy, every_ns)
     scale = stream.scale if scale is None else scale
     _check_outcomes(stream, outcome or {}, scale)
-    check_mark(mark)
     check_step(equity_every_ns)
     compares_bests = "bests" in check and (strategy is None or mode == "shadow")
     numbers = [one.number for one in stream.instruments]
@@ -130,9 +126,7 @@ def backtest(
     sampler = None if sample is None else Sampler(driver, sample)
     session = None
     if strategy is not None:
-        from clob.replay.sim.session import Session  # noqa: PLC0415 - a replay alone starts sooner
-
-        session = Session(
+        session = _session(
             strategy,
             sampler or driver,
             stream.instruments,
@@ -145,9 +139,7 @@ def backtest(
             horizons_ns=horizons_ns,
         )
     _run(driver, sampler or driver, session, outcome or {})
-    account = session.account if session else None
     comparison = checker.comparison()
-    tables: dict[str, Any] = own_tables(account)
     was_checked = ("fills" in check and stream.has_fills) or bool(comparison.bests)
     return Backtest(
         name=stream.name,
@@ -158,17 +150,31 @@ def backtest(
         check=comparison if was_checked else None,
         divergence=checker.divergences(),
         books=driver.history,
-        portfolio=account.portfolio if account else None,
         counts=collector.counts,
         sections=collector.sections,
         setting=setting_of(stream, driver.start_ns, driver.last_ns, mark, equity_every_ns),
         outcome=dict(outcome or {}),
-        rejections=rejections_of(account),
-        horizons_ns=tuple(horizons_ns) if account else (),
-        mids=mids_of(account),
         depths=sampler.depths() if sampler else None,
-        **tables,
+        **_own_results(session, horizons_ns),
     )
+
+
+def _session(*arguments: Any, **options: Any) -> "Session":
+    from clob.replay.sim.session import Session  # noqa: PLC0415 - a replay alone starts sooner
+
+    return Session(*arguments, **options)
+
+
+def _own_results(session: "Session | None", horizons_ns: Sequence[int]) -> dict[str, Any]:
+    """Return the arguments of the result that a strategy sets."""
+    account = session.account if session else None
+    return {
+        "portfolio": account.portfolio if account else None,
+        "rejections": rejections_of(account),
+        "horizons_ns": tuple(horizons_ns) if account else (),
+        "mids": mids_of(account),
+        **own_tables(account),
+    }
 
 
 def _check_interval(strategy: Strategy | None, every_ns: int | None) -> None:
@@ -248,6 +254,14 @@ def _check_outcomes(stream: Stream, outcome: Mapping[int, int], scale: int) -> N
         if type(price) is not int:
             raise ValueError(f"an outcome must be an integer (ticks); got {price!r}")
         trial.settle(market, price)
+
+
+def _check_names(mode: str, check: Collection[str], keep: Collection[str], mark: str) -> None:
+    if mode not in MODES:
+        raise ValueError(f"mode must be one of {', '.join(MODES)}; got {mode!r}")
+    _check_choices("check", check, CHECKS)
+    _check_choices("keep", keep, frozenset(KEPT))
+    check_mark(mark)
 
 
 def _check_choices(name: str, words: Collection[str], known: frozenset[str]) -> None:
