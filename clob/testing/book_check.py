@@ -14,7 +14,7 @@ from clob.events import Event
 from clob.order import Order, SelfTrade
 from clob.testing.strategies import BookCommand, commands
 
-EXAMPLES: Final = 300
+EXAMPLES: Final = 200
 """Streams of commands that a check draws."""
 SPREAD: Final = 2
 """Distance of drawn prices from the middle of the grid, in ticks."""

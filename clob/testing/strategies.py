@@ -5,7 +5,7 @@ state: an id that rests already, an order that is gone, a post-only order that w
 """
 
 from collections.abc import Callable
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, NamedTuple, TypeAlias, TypeVar
 
 import msgspec
 from hypothesis import strategies as st
@@ -29,6 +29,8 @@ from clob.commands import (
 from clob.market import Funds, Market, Mode
 from clob.order import Order, SelfTrade, Side, TimeInForce
 
+T = TypeVar("T")
+
 LO: Final = 48
 """Lowest drawn price."""
 HI: Final = 52
@@ -37,7 +39,11 @@ START_S: Final = 1_000
 """Earliest expiration, and time of the first command, in seconds."""
 COMMANDS_MAX: Final = 40
 """Commands in a drawn stream, unless the caller states another limit."""
-BALANCES: Final = (0, 100, 1_000, 10**40)
+RUN_MAX: Final = 8
+"""Commands in one of the runs that make a stream: lists of lists are longer than lists."""
+FUNDED: Final = 8
+"""Balances that are set before the first order of a market with accounts."""
+BALANCES: Final = (0, 100, 10**40, 10**40)
 """Balances of wallets, in lots."""
 
 prices: SearchStrategy[int] = st.integers(LO, HI)
@@ -52,6 +58,8 @@ policies: SearchStrategy[SelfTrade | None] = st.sampled_from([None, *SelfTrade])
 """Self-trade policies; None uses the market's."""
 pauses_ms: SearchStrategy[int] = st.sampled_from([1, 999, 3_000, 6_000])
 """Time between two commands, milliseconds."""
+steps_ms: SearchStrategy[int] = st.sampled_from([0, 0, 0, 1, 1, 1, 999, 3_000])
+"""Time between two commands of a stream, milliseconds; most orders with an expiration can trade."""
 
 MARKET: Final = Market(id="m", yes="m-yes", no="m-no")
 """Market of :func:`matcher_commands`, unless the caller passes another one."""
@@ -122,23 +130,39 @@ def commands(
     drawn = orders(lot_wei, token=token, prices=prices)
     sizes = lots.map(lambda count: count * lot_wei)
     submit = st.builds(Submit, order=drawn)
-    single: SearchStrategy[BookCommand] = st.one_of(
-        submit,
-        submit,
-        submit,
+    replace = st.builds(
+        Replace,
+        order_id=ids,
+        price=prices,
+        size=sizes,
+        post_only=st.booleans(),
+        self_trade=policies,
+    )
+    kinds: list[SearchStrategy[BookCommand]] = [
+        *[submit] * 5,
         st.builds(Cancel, order_id=ids),
         st.builds(Reduce, order_id=ids, size=sizes),
-        st.builds(
-            Replace,
-            order_id=ids,
-            price=prices,
-            size=sizes,
-            post_only=st.booleans(),
-            self_trade=policies,
-        ),
+        replace,
         st.builds(Expire),
-    )
-    return st.lists(st.tuples(pauses_ms, single), max_size=max_size).map(timed)
+    ]
+    single = one_of_list(kinds)
+    return runs_of(st.tuples(steps_ms, single), max_size).map(timed)
+
+
+def one_of_list(several: list[SearchStrategy[T]]) -> SearchStrategy[T]:
+    """Return a strategy for a value of one of several; those listed twice are drawn more often.
+
+    ``st.one_of`` drops repeated strategies.
+    """
+    return st.integers(0, len(several) - 1).flatmap(several.__getitem__)
+
+
+def runs_of(step: SearchStrategy[T], max_size: int) -> SearchStrategy[list[T]]:
+    """Return a strategy for lists that are mostly long, and that still shrink to short ones."""
+    if max_size < RUN_MAX:
+        return st.lists(step, max_size=max_size)
+    runs = st.lists(st.lists(step, min_size=1, max_size=RUN_MAX), max_size=max_size // RUN_MAX)
+    return runs.map(lambda several: [each for run in several for each in run])
 
 
 def timed(steps: list[tuple[int, BookCommand]]) -> list[BookCommand]:
@@ -176,6 +200,8 @@ class Place(NamedTuple):
 
 Draft: TypeAlias = Callable[[Place], Command]
 """A command without its position in the stream."""
+Step: TypeAlias = tuple[int, int, Draft]
+"""Milliseconds before a command, how many commands back the order is that it names, its draft."""
 
 
 def matcher_commands(
@@ -195,17 +221,20 @@ def matcher_commands(
         makers: makers of the orders.
         max_size: commands in a stream besides those that prepare the market, at most.
     """
-    single = st.one_of(*(drafts_of(market, makers)))
-    steps = st.tuples(pauses_ms, st.integers(1, 8), single)
-    opening = st.just([AddMarket(market=market, now_ms=START_S * 1_000)])
-    return st.tuples(opening, st.lists(steps, max_size=max_size)).map(placed)
+    single = one_of_list(drafts_of(market, makers))
+    steps = st.tuples(steps_ms, st.integers(1, 8), single)
+    funding = st.tuples(st.just(0), st.just(0), balances(market, makers))
+    count = FUNDED if market.funds is Funds.ACCOUNTS else 0
+    opening = st.lists(funding, min_size=count, max_size=count)
+    return st.tuples(st.just(market), opening, runs_of(steps, max_size)).map(placed)
 
 
-def placed(drawn: tuple[list[AddMarket], list[tuple[int, int, Draft]]]) -> list[Command]:
+def placed(drawn: tuple[Market, list[Step], list[Step]]) -> list[Command]:
     """Return the opening commands, and the drafts as commands with ids and times."""
-    opening, steps = drawn
-    now_ms, stream = START_S * 1_000, list[Command](opening)
-    for number, (pause_ms, ago, draft) in enumerate(steps):
+    market, opening, steps = drawn
+    now_ms = START_S * 1_000
+    stream: list[Command] = [AddMarket(market=market, now_ms=now_ms)]
+    for number, (pause_ms, ago, draft) in enumerate([*opening, *steps]):
         now_ms += pause_ms
         stream.append(draft(Place(number, ago, now_ms)))
     return stream

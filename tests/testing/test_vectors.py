@@ -37,14 +37,11 @@ def test_signed_order(vector):
 def test_invalid_signature(vector):
     (signed,) = [each for each in GOLDEN.orders if each.name == vector.order]
     with pytest.raises(InvalidSignatureError):
-        order = SignedOrder.from_json(signed.body | vector.changes)
-        verify(order, signed.signing_domain())
+        verify(SignedOrder.from_json(signed.body | vector.changes), signed.signing_domain())
 
 
 @pytest.mark.parametrize("settles", [False, True])
-@pytest.mark.parametrize(
-    "vector", GOLDEN.prices, ids=lambda each: f"{each.side}-{each.maker_amount}"
-)
+@pytest.mark.parametrize("vector", GOLDEN.prices, ids=lambda each: each.maker_amount)
 def test_price_of_amounts(vector, settles):
     amounts = vector.side, int(vector.maker_amount), int(vector.taker_amount)
     expected = vector.settled_price if settles else vector.price
