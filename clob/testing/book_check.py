@@ -18,7 +18,6 @@ EXAMPLES: Final = 200
 """Streams of commands that a check draws."""
 SPREAD: Final = 2
 """Distance of drawn prices from the middle of the grid, in ticks."""
-SHRINK: Final = (Phase.explicit, Phase.generate, Phase.shrink)
 
 
 class BookLike(Protocol):
@@ -138,6 +137,22 @@ def compare(book: BookLike, reference: BookLike, stream: Sequence[BookCommand]) 
             raise BookDiffersError(stream[:number], "depth", received.depth, expected.depth)
 
 
+def shortest(
+    factory: Callable[[], BookLike],
+    reference: Callable[[], BookLike],
+    stream: Sequence[BookCommand],
+) -> list[BookCommand]:
+    """Return the commands of a difference without those that it does not need."""
+    kept = list(stream)
+    for index in reversed(range(len(kept))):
+        shorter = kept[:index] + kept[index + 1 :]
+        try:
+            compare(factory(), reference(), shorter)
+        except BookDiffersError as found:
+            kept = found.commands
+    return kept
+
+
 def check_book(
     factory: Callable[[], BookLike],
     *,
@@ -152,7 +167,7 @@ def check_book(
     """Check that a book equals the reference book under random streams of commands.
 
     Events are compared as values, rejections by their ``code``, and the depth after each command. A
-    difference is reported with the shortest stream of commands that hypothesis finds.
+    difference is reported without the commands that it does not need.
 
     Args:
         factory: returns an empty book, such as the class itself.
@@ -173,6 +188,9 @@ def check_book(
     middle = (lo + hi) // 2
     near = st.integers(max(lo, middle - SPREAD), min(hi, middle + SPREAD))
 
+    def reference() -> ReferenceBook:
+        return ReferenceBook(lo, hi, token, lot_wei, 0, market)
+
     @settings(
         max_examples=examples,
         deadline=None,
@@ -180,11 +198,15 @@ def check_book(
         derandomize=derandomize,
         report_multiple_bugs=False,
         print_blob=False,
-        phases=SHRINK,
+        phases=[Phase.generate],
         suppress_health_check=list(HealthCheck),
     )
     @given(commands(lot_wei, token=token, prices=near))
     def check(stream: list[BookCommand]) -> None:
-        compare(factory(), ReferenceBook(lo, hi, token, lot_wei, 0, market), stream)
+        compare(factory(), reference(), stream)
 
-    check()
+    try:
+        check()
+    except BookDiffersError as found:
+        compare(factory(), reference(), shortest(factory, reference, found.commands))
+        raise

@@ -4,7 +4,7 @@ Every drawn order and command is valid by itself. A book or a matcher may still 
 state: an id that rests already, an order that is gone, a post-only order that would trade.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple, TypeAlias, TypeVar
 
 import msgspec
@@ -41,9 +41,11 @@ COMMANDS_MAX: Final = 40
 """Commands in a drawn stream, unless the caller states another limit."""
 RUN_MAX: Final = 8
 """Commands in one of the runs that make a stream: lists of lists are longer than lists."""
-FUNDED: Final = 8
+FUNDED: Final = 12
 """Balances that are set before the first order of a market with accounts."""
-BALANCES: Final = (0, 100, 10**40, 10**40)
+RICH: Final = 10**40
+"""Balance that covers every drawn order, in lots."""
+BALANCES: Final = (0, 100, RICH)
 """Balances of wallets, in lots."""
 
 prices: SearchStrategy[int] = st.integers(LO, HI)
@@ -223,7 +225,7 @@ def matcher_commands(
     """
     single = one_of_list(drafts_of(market, makers))
     steps = st.tuples(steps_ms, st.integers(1, 8), single)
-    funding = st.tuples(st.just(0), st.just(0), balances(market, makers))
+    funding = st.tuples(st.just(0), st.just(0), balances(market, makers, (RICH,)))
     count = FUNDED if market.funds is Funds.ACCOUNTS else 0
     opening = st.lists(funding, min_size=count, max_size=count)
     return st.tuples(st.just(market), opening, runs_of(steps, max_size)).map(placed)
@@ -324,7 +326,9 @@ def removals(market: Market, makers: SearchStrategy[str]) -> SearchStrategy[Draf
     )
 
 
-def balances(market: Market, makers: SearchStrategy[str]) -> SearchStrategy[Draft]:
+def balances(
+    market: Market, makers: SearchStrategy[str], counts: Sequence[int] = BALANCES
+) -> SearchStrategy[Draft]:
     """Return a strategy for drafts that set the balance of a wallet."""
 
     def set_balance(wallet: str, asset: str, count: int) -> Draft:
@@ -333,7 +337,7 @@ def balances(market: Market, makers: SearchStrategy[str]) -> SearchStrategy[Draf
         )
 
     assets = st.sampled_from([market.collateral, market.yes, market.no])
-    return st.builds(set_balance, makers.filter(bool), assets, st.sampled_from(BALANCES))
+    return st.builds(set_balance, makers.filter(bool), assets, st.sampled_from(counts))
 
 
 def batch_draft(drafts: list[Draft], atomic: bool) -> Draft:
