@@ -151,3 +151,26 @@ def test_removal_reasons_are_documented_in_order():
 def test_commands_are_documented_in_order():
     rows = COMMAND_ROW.findall((DOCS / "reference" / "commands.md").read_text())
     assert rows == [kind.__name__ for kind in (*typing.get_args(Single), Batch)]
+
+
+def test_architecture_names_every_folder():
+    page = (DOCS / "internals" / "architecture.md").read_text()
+    named = set(re.findall(r"[\w/]+(?=/`)", page))
+    folders = [
+        path.parent.relative_to(DOCS.parent)
+        for package in ("clob", "clob_server")
+        for path in (DOCS.parent / package).glob("**/__init__.py")
+    ]
+    missing = [
+        str(folder)
+        for folder in folders
+        if not any(str(folder).endswith(name) for name in named) and len(folder.parts) > 1
+    ]
+    assert missing == []
+
+
+def test_architecture_names_files_that_exist():
+    page = (DOCS / "internals" / "architecture.md").read_text()
+    paths = re.findall(r"`((?:clob|clob_server)/[\w/.]+)`", page)
+    assert paths
+    assert [path for path in paths if not (DOCS.parent / path).exists()] == []

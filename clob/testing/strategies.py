@@ -56,6 +56,8 @@ makers: SearchStrategy[str] = st.sampled_from(["owner:1", "owner:1", "", "0xA"])
 """Makers; an empty maker never matches itself."""
 ids: SearchStrategy[int | str] = st.integers(0, 9) | st.sampled_from(["1", "2", "3", "a", "b", "é"])
 """Order ids, which collide often."""
+few_ids: SearchStrategy[int | str] = st.sampled_from([1, 2, 3, 4, 5, "1", "a", "é"])
+"""Order ids of a stream, so that most commands name a resting order."""
 policies: SearchStrategy[SelfTrade | None] = st.sampled_from([None, *SelfTrade])
 """Self-trade policies; None uses the market's."""
 pauses_ms: SearchStrategy[int] = st.sampled_from([1, 999, 3_000, 6_000])
@@ -129,12 +131,12 @@ def commands(
         prices: limit prices, in ticks.
         max_size: commands in a stream, at most.
     """
-    drawn = orders(lot_wei, token=token, prices=prices)
+    drawn = orders(lot_wei, token=token, prices=prices, ids=few_ids)
     sizes = lots.map(lambda count: count * lot_wei)
     submit = st.builds(Submit, order=drawn)
     replace = st.builds(
         Replace,
-        order_id=ids,
+        order_id=few_ids,
         price=prices,
         size=sizes,
         post_only=st.booleans(),
@@ -142,8 +144,8 @@ def commands(
     )
     kinds: list[SearchStrategy[BookCommand]] = [
         *[submit] * 5,
-        st.builds(Cancel, order_id=ids),
-        st.builds(Reduce, order_id=ids, size=sizes),
+        st.builds(Cancel, order_id=few_ids),
+        st.builds(Reduce, order_id=few_ids, size=sizes),
         replace,
         st.builds(Expire),
     ]
@@ -244,7 +246,7 @@ def placed(drawn: tuple[Market, list[Step], list[Step]]) -> list[Command]:
 
 def drafts_of(market: Market, makers: SearchStrategy[str]) -> list[SearchStrategy[Draft]]:
     """Return a strategy per kind of command of a matcher; frequent kinds occur several times."""
-    tokens = st.sampled_from([market.yes, market.yes, market.no])
+    tokens = st.sampled_from([market.yes, market.no])
     submit = st.builds(submit_draft, st.just(market), tokens, orders(market.lot_wei, makers=makers))
     about_one = amendments(market)
     kinds = [submit] * 6 + [about_one] * 2

@@ -37,14 +37,12 @@ class NewestFirst(PlainBook):
         self._sides[order.side][order.price].move_to_end(order.id, last=False)
 
 
-class KeepsPlaceAlways(PlainBook):
-    """A larger size does not lose the place in the queue."""
+class RejectsLargerSizes(PlainBook):
+    """A replacement with a larger size is rejected."""
 
     def replace(self, order_id, price, size, now_ms=0, post_only=False, self_trade=None):
-        resting = self.order(order_id)
-        if price == resting.price and size > resting.remaining:
-            self._find(order_id).remaining = size
-            return []
+        if order_id in self and size > self.order(order_id).remaining:
+            raise DuplicateOrderError("larger")
         return super().replace(order_id, price, size, now_ms, post_only, self_trade)
 
 
@@ -110,7 +108,7 @@ class WrongDepth(PlainBook):
     ("book", "commands_max"),
     [
         (NewestFirst, 3),
-        (KeepsPlaceAlways, 2),
+        (RejectsLargerSizes, 2),
         (IgnoresPostOnly, 2),
         (RestsIoc, 1),
         (NeverExpires, 2),

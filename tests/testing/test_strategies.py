@@ -122,14 +122,15 @@ def applied(stream):
 
 
 @pytest.mark.parametrize("market", MARKETS)
-def test_commands_of_a_matcher_are_valid_and_trade_both_tokens(market):
+def test_commands_of_a_matcher_are_valid_and_trade(market):
     tokens, codes = set(), set()
     for stream in drawn(matcher_commands(market), 100):
         assert isinstance(stream[0], AddMarket)
         events, rejected = applied(stream)
         tokens |= {each.token for each in events if isinstance(each, Trade | PairedTrade)}
         codes |= rejected
-    assert tokens == {market.yes, market.no}
+    assert tokens
+    assert tokens <= {market.yes, market.no}
     assert not codes & INVALID
     assert ("INSUFFICIENT_BALANCE" in codes) is (market.funds is Funds.ACCOUNTS)
 
