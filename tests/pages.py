@@ -2,8 +2,8 @@
 
 Every ``sh`` block of a page is a script of bash. The blocks of a page run in order, in one folder
 that is empty at first. A server in the last line of a block runs on a free port until the page ends
-or a later block needs its folder; a block that calls a server finds one. Files that a command reads
-and no command before it wrote are made from samples.
+or a later block needs its folder. A block that calls a server finds one: the first one of the page,
+or a demo. Files that a command reads and no command before it wrote are made from samples.
 
 The mark ``<!-- needs: docker, root -->`` before a block excludes the commands that these reasons of
 :data:`NEEDS` explain; the others of the block run.
@@ -155,7 +155,7 @@ class Page:
         self.folder = tempfile.TemporaryDirectory()
         os.chdir(self.folder.name)
         self.server = self.url = None
-        self.served = DEMO
+        self.served = None
 
     def close(self):
         """Stop the server and remove the folder."""
@@ -192,8 +192,8 @@ class Page:
         """Run commands to their end; ``url`` is that of a server that the page started itself."""
         if CALLS_SERVER.search(text):
             if url is None and self.server is None:
-                self.serve(self.served)
-            url = url or self.url
+                self.serve(self.served or DEMO)
+            url = self.url if self.server else url
             text = text.replace(ADDRESS, url)
         for pattern, replacement in (
             (r"^clob-server market .*", rf"\g<0> --url {url}"),
@@ -228,7 +228,7 @@ class Page:
         """Start the server in the last line on a free port, and wait until it and its chain are
         ready."""
         self.stop()
-        self.served = lines
+        self.served = self.served or lines
         is_node = lines[-1].startswith(NODE)
         command = made_by_make() if lines[-1] == "make run" else lines[-1]
         script = "\n".join([*lines[:-1], f"exec {command} --port 0"])
