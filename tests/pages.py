@@ -53,6 +53,8 @@ NODE = "python -m clob_server.chain.devchain "
 SERVER = re.compile(rf"clob-server run|make run$|{NODE}")
 DEMO = ["clob-server run --demo --chain none --data-dir clob-data"]
 """The server of pages that call one and start none."""
+WATCHED = r"\g<0> > watched & until grep -q . watched; do kill -0 $!; sleep 0.1; done; kill $!"
+"""Runs a command that would last until Ctrl-C, up to its first line."""
 LIVE_S = 3
 """Seconds of a recording that would last until Ctrl-C."""
 COMMAND_S = 300
@@ -198,7 +200,7 @@ class Page:
         for pattern, replacement in (
             (r"^clob-server market .*", rf"\g<0> --url {url}"),
             (r"^clob (record|paper) .*", rf"\g<0> --for {LIVE_S}s"),
-            (r".* --watch$", r"\g<0> | grep -m 1 ."),
+            (r".* --watch$", WATCHED),
             (r"^curl ", "curl -sS --fail "),
             (r"^make ", f"make -C {ROOT} "),
         ):
