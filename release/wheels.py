@@ -48,7 +48,16 @@ REQUIRED = (
 )
 """Patterns of which each matches a file of a wheel."""
 FORBIDDEN = r"^(tests|benchmarks|docs|examples|release)/|\.(c|h|pyx|pxd|pxi)$|__pycache__"
-COPIED = ("pyproject.toml", "conftest.py", "README.md", "benchmarks", "deploy", "docs", "examples")
+COPIED = (
+    "pyproject.toml",
+    "conftest.py",
+    "README.md",
+    "benchmarks",
+    "deploy",
+    "docs",
+    "examples",
+    "release",
+)
 TESTS = ("README.md", "docs", "tests")
 PAGES = (
     "README.md",
