@@ -59,7 +59,7 @@ def channel_url(url: str) -> str:
     return urlunsplit((*parts[:2], f"{path}/market", *parts[3:]))
 
 
-class MarketChannel:
+class PolymarketFeed:
     """Subscribes to tokens on each connection, and keeps messages until they are taken.
 
     Args:
@@ -191,7 +191,7 @@ async def _record(
     duration_s: float | None,
     options: FeedOptions,
 ) -> FeedSummary:
-    loop, channel = asyncio.get_running_loop(), MarketChannel(tokens)
+    loop, channel = asyncio.get_running_loop(), PolymarketFeed(tokens)
     settings: dict[str, Any] = {"proxy": options.get("proxy", True), "open_timeout": CONNECT_S}
     if options.get("tls") is not None:
         settings["ssl"] = options["tls"]
@@ -214,7 +214,7 @@ async def _record(
     return summary
 
 
-async def _await_message(channel: MarketChannel, kept: KeptConnection) -> None:
+async def _await_message(channel: PolymarketFeed, kept: KeptConnection) -> None:
     """Wait for the first connection, and then for the first message or the end.
 
     Raises:
@@ -234,7 +234,7 @@ async def _await_message(channel: MarketChannel, kept: KeptConnection) -> None:
         raise InvalidCallError(f"the server rejected the tokens: {kept.reason}")
 
 
-async def _write_all(channel: MarketChannel, kept: KeptConnection, recorder: FeedRecorder) -> None:
+async def _write_all(channel: PolymarketFeed, kept: KeptConnection, recorder: FeedRecorder) -> None:
     """Write messages until the end; the error that ended the channel goes into the summary."""
     try:
         while True:
