@@ -19,8 +19,8 @@ from tests.testing.wrong_answers import WRONG
 ROOT = Path(__file__).parents[2]
 ENGINE = Path(__file__).parent / "wrong_engine"
 SETTINGS = {"rate_limits": False, "ws_heartbeat_s": 1}
-TIMEOUT_S = 3
-"""Longest wait for messages that a wrong server does not send."""
+TIMEOUT_S = 60
+"""Longest wait for an answer, on a busy machine."""
 ENGINE_FAULTS = {
     "newest_first": ("match.older-order-first", "match.partial-fill-keeps-its-place"),
     "worst_price_first": ("match.lowest-ask-first", "match.highest-bid-first"),
@@ -48,6 +48,7 @@ def live(tmp_path_factory):
 def states(url, names=(), **options):
     """Run checks; return their results that did not pass, by name."""
     chosen = selected(list(names))
+    options.setdefault("timeout_s", TIMEOUT_S)
     assert len(chosen) == len(names) or not names, "an unknown check"
     results = list(results_of(Options(url, **options), chosen))
     return {each.name: each for each in results if each.state != "passed"}
@@ -123,7 +124,7 @@ def test_given_market_is_used_and_must_be_empty(live):
 @pytest.mark.parametrize("kind", WRONG, ids=lambda kind: kind.__name__)
 def test_wrong_answers_are_found(live, kind):
     with AlteringProxy(live.url, kind()) as proxy:
-        left = states(proxy.url, kind.caught_by, timeout_s=TIMEOUT_S)
+        left = states(proxy.url, kind.caught_by, timeout_s=getattr(kind, "timeout_s", TIMEOUT_S))
     assert {name: each.state for name, each in left.items()} == dict.fromkeys(
         kind.caught_by, "failed"
     )

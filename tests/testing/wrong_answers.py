@@ -4,6 +4,8 @@ import re
 
 from tests.testing.altering_proxy import Alterations
 
+SHORT_S = 5
+"""Longest wait for a message that a wrong server never sends."""
 AMOUNTS = {"makerAmount", "takerAmount", "filledAmount"}
 BOOK = re.compile(r"/api/markets/[^/]+/orderbook")
 TRADES = re.compile(r"/api/markets/[^/]+/trades")
@@ -270,6 +272,7 @@ class EmptySnapshot(Alterations):
 class NoPong(Alterations):
     """A ping is not answered."""
 
+    timeout_s = SHORT_S
     caught_by = ("feed.ping",)
 
     def message(self, message):
@@ -279,6 +282,7 @@ class NoPong(Alterations):
 class NoHeartbeat(Alterations):
     """No heartbeats are sent."""
 
+    timeout_s = SHORT_S
     caught_by = ("feed.heartbeat",)
 
     def message(self, message):
