@@ -228,7 +228,7 @@ class CancelledStaysListed(Alterations):
 class StaleBook(Alterations):
     """A book is cached for ever."""
 
-    caught_by = ("book.level-sums-its-orders", "book.seq-rises-with-events", "match.partial-fill")
+    caught_by = ("book.seq-rises-with-events", "match.partial-fill")
 
     def __init__(self):
         self.known = {}
