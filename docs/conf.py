@@ -31,6 +31,7 @@ nitpick_ignore_regex = [
         r"Records|Status|clob\.(signing\.wallet\.AnySigned|order\.OrderFields|replay\.modes\..*)",
     ),
     ("py:.*", r"(httpx|ssl|clob\.wire)\..*|clob\.client\.(calls|steps)\..*"),
+    ("py:.*", r"(hypothesis|clob\.testing)\..*|SearchStrategy|DrawFn|BookCommand"),
     ("py:.*", r"clob\.replay\.(samples\.synthetic|io\.digest|report\.run)\..*"),
     ("py:.*", r"(int|str|bool|bytes|object|None|list|tuple|dict|deque)"),
     ("py:.*", r"(Exception|ValueError|TypeError)"),
