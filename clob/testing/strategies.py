@@ -94,7 +94,7 @@ def orders(
         ids: order ids.
         makers: makers.
 
-    Expirations are from :data:`START_S` to 20 seconds later, so that some orders expire.
+    Expirations are from ``START_S`` to 20 seconds later, so that some orders expire.
     """
     tif = draw(st.sampled_from([TimeInForce.GTC, *TimeInForce]))
     never_rests = tif in (TimeInForce.IOC, TimeInForce.FOK)
