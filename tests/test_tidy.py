@@ -34,6 +34,7 @@ SMALL_LINES = 60
 """A shorter module with at most one importer belongs into that importer."""
 SMALL_WITH_REASON: dict[str, str] = {
     "clob.matcher.compiled": "runs before the modules that it chooses between are imported",
+    "clob.testing.conformance.subjects.info": "one module per subject of the checks",
 }
 """Short modules with one importer that stay: the reason by module name."""
 FOLDER_MODULES_MAX = 20

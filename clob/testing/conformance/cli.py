@@ -19,7 +19,7 @@ from clob.testing.conformance.checks import (
     result_of,
     selected,
 )
-from clob.testing.conformance.session import Options, Session
+from clob.testing.conformance.session import CheckSession, Options
 from clob.version import VersionAction
 
 PASSED: Final = 0
@@ -71,7 +71,7 @@ def results_of(options: Options, checks: Sequence[Check]) -> Iterator[Result]:
     Raises:
         UnusableServerError: no check can run.
     """
-    with Session(options) as session:
+    with CheckSession(options) as session:
         for each in checks:
             result = result_of(each, session)
             session.tidy()

@@ -10,7 +10,7 @@ from websockets.exceptions import ConnectionClosed, InvalidHandshake
 from websockets.sync.client import connect
 
 from clob.testing.conformance.checks import CheckFailedError, expect
-from clob.testing.conformance.session import Session
+from clob.testing.conformance.session import CheckSession
 from clob.testing.conformance.wallet import MarketIds
 
 BOOK_TYPES: Final = frozenset(("orderbook", "order_added", "order_removed", "trade"))
@@ -29,7 +29,7 @@ class FeedReader:
         CheckFailedError: no WebSocket at the address.
     """
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: CheckSession) -> None:
         self._timeout_s: Final = session.options.timeout_s
         key = session.options.api_key
         headers = {"X-API-Key": key} if key else None

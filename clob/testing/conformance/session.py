@@ -24,7 +24,7 @@ from clob.testing.conformance.wallet import ONE, MarketIds, Wallet
 
 WAITS_MAX: Final = 20
 """Waits for the rate limit per request."""
-WAIT_MAX_S: Final = 65.0
+WAIT_MAX_S: Final = 65
 """Longest wait for it, in seconds."""
 STATUS: Final = {
     "ORDER_NOT_OPEN": 409,
@@ -58,7 +58,7 @@ class Options(NamedTuple):
     """Longest wait for a response or a message, in seconds."""
 
 
-class Reply(NamedTuple):
+class ServerAnswer(NamedTuple):
     """A response."""
 
     request: str
@@ -80,7 +80,7 @@ class Placed(NamedTuple):
     """Its id."""
 
 
-class Session:
+class CheckSession:
     """Requests to a server, and the state that checks share.
 
     Args:
@@ -152,7 +152,7 @@ class Session:
         params: Mapping[str, Any] | None = None,
         content: bytes | None = None,
         headers: Mapping[str, str] | None = None,
-    ) -> Reply:
+    ) -> ServerAnswer:
         """Send a request and return the response; wait while a rate limit rejects it.
 
         Raises:
@@ -167,11 +167,11 @@ class Session:
         for _ in range(WAITS_MAX):
             if response.status_code != httpx.codes.TOO_MANY_REQUESTS:
                 break
-            wait_s = min(float(response.headers.get("retry-after", 1)), WAIT_MAX_S)
-            sys.stderr.write(f"clob-conformance: rate limit reached; waiting {wait_s:g} s\n")
+            wait_s = min(int(response.headers.get("retry-after", "1")), WAIT_MAX_S)
+            sys.stderr.write(f"clob-conformance: rate limit reached; waiting {wait_s} s\n")
             time.sleep(wait_s)
             response = self._send(name, method, path, params, content, headers)
-        reply = Reply(name, response.status_code, response.headers, body_of(response))
+        reply = ServerAnswer(name, response.status_code, response.headers, body_of(response))
         if reply.status == httpx.codes.UNAUTHORIZED and not self.options.api_key:
             raise CheckSkippedError(f"{name} needs an API key: use --api-key-file")
         return reply
@@ -196,7 +196,7 @@ class Session:
         """
         return good(self.request("GET", path, params=params))
 
-    def create(self, wallet: Wallet, body: dict[str, Any]) -> Reply:
+    def create(self, wallet: Wallet, body: dict[str, Any]) -> ServerAnswer:
         """Send a new signed order; remember it, to cancel it after the check."""
         reply = self.request("POST", "/api/orders", body)
         if isinstance(reply.body, dict) and isinstance(reply.body.get("orderId"), str):
@@ -222,7 +222,7 @@ class Session:
         )
         return body
 
-    def cancel(self, wallet: Wallet, order_id: str) -> Reply:
+    def cancel(self, wallet: Wallet, order_id: str) -> ServerAnswer:
         """Cancel an order by a signature of its maker."""
         body = wallet.cancel(order_id, self.now_ms())
         return self.request("DELETE", f"/api/orders/{order_id}", body)
@@ -331,7 +331,7 @@ def body_of(response: httpx.Response) -> Any:
         return response.text
 
 
-def good(reply: Reply) -> Any:
+def good(reply: ServerAnswer) -> Any:
     """Return the body of a response with status 200.
 
     Raises:
@@ -343,7 +343,7 @@ def good(reply: Reply) -> Any:
     return reply.body
 
 
-def expect_rejected(reply: Reply, code: str, path: str | None = None) -> dict[str, Any]:
+def expect_rejected(reply: ServerAnswer, code: str, path: str | None = None) -> dict[str, Any]:
     """Expect a rejection with a code and its status; return the problem.
 
     Args:

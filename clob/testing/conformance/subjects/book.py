@@ -10,14 +10,14 @@ from clob.testing.conformance.checks import (
     expect_that,
     expect_wei,
 )
-from clob.testing.conformance.session import Session
+from clob.testing.conformance.session import CheckSession
 from clob.testing.conformance.wallet import ONE, MarketIds
 
 PRICES = (31, 35, 33)
 """Prices of bids, in an order of arrival that is neither rising nor falling."""
 
 
-def filled_market(session: Session) -> MarketIds:
+def filled_market(session: CheckSession) -> MarketIds:
     """Return a market with three levels on each side."""
     market = session.market()
     for price in PRICES:
@@ -27,7 +27,7 @@ def filled_market(session: Session) -> MarketIds:
 
 
 @check(SPECIFICATION, "Returns the Orderbook resource.")
-def fields(session: Session) -> None:
+def fields(session: CheckSession) -> None:
     """A book has its market, token, sides and time."""
     market = filled_market(session)
     book = session.book(market)
@@ -38,21 +38,21 @@ def fields(session: Session) -> None:
 
 
 @check(SPECIFICATION, "Buy orders sorted by price descending (highest bid first).")
-def bids_descending(session: Session) -> None:
+def bids_descending(session: CheckSession) -> None:
     """Bids are sorted by price, the highest first."""
     prices = [level["price"] for level in session.book(filled_market(session))["bids"]]
     expect("prices of bids", prices, [35, 33, 31])
 
 
 @check(SPECIFICATION, "Sell orders sorted by price ascending (lowest ask first).")
-def asks_ascending(session: Session) -> None:
+def asks_ascending(session: CheckSession) -> None:
     """Asks are sorted by price, the lowest first."""
     prices = [level["price"] for level in session.book(filled_market(session))["asks"]]
     expect("prices of asks", prices, [65, 67, 69])
 
 
 @check(SPECIFICATION, "Level: `price` (integer, cents)")
-def prices_are_integers(session: Session) -> None:
+def prices_are_integers(session: CheckSession) -> None:
     """Prices of levels are integers from 1 to 99."""
     book = session.book(filled_market(session))
     for level in [*book["bids"], *book["asks"]]:
@@ -60,7 +60,7 @@ def prices_are_integers(session: Session) -> None:
 
 
 @check(SPECIFICATION, "`size` (string, wei, total at that price)")
-def sizes_are_strings(session: Session) -> None:
+def sizes_are_strings(session: CheckSession) -> None:
     """Sizes of levels are strings of digits."""
     book = session.book(filled_market(session))
     for level in [*book["bids"], *book["asks"]]:
@@ -69,7 +69,7 @@ def sizes_are_strings(session: Session) -> None:
 
 
 @check(SPECIFICATION, "`numOrders` (integer, count of orders at the level).")
-def level_sums_its_orders(session: Session) -> None:
+def level_sums_its_orders(session: CheckSession) -> None:
     """A level has the sum of the sizes and the number of its orders."""
     market = session.market()
     for size in (ONE, 2 * ONE, 10**16):
@@ -80,7 +80,7 @@ def level_sums_its_orders(session: Session) -> None:
 
 
 @check(SPECIFICATION, "`tokenId` (string; hexadecimal 0x... or decimal form)")
-def token_in_hexadecimal(session: Session) -> None:
+def token_in_hexadecimal(session: CheckSession) -> None:
     """A token id in hexadecimal form names the same book."""
     market = filled_market(session)
     expect(
@@ -91,7 +91,7 @@ def token_in_hexadecimal(session: Session) -> None:
 
 
 @check(SPECIFICATION, "Each market has two tokens, YES and NO.")
-def tokens_have_separate_books(session: Session) -> None:
+def tokens_have_separate_books(session: CheckSession) -> None:
     """An order for YES is not in the book of NO."""
     market = filled_market(session)
     book = session.book(market, market.no)
@@ -100,14 +100,14 @@ def tokens_have_separate_books(session: Session) -> None:
 
 
 @check(SPECIFICATION, "Unix milliseconds in the orderbook endpoint reference")
-def last_update_is_in_milliseconds(session: Session) -> None:
+def last_update_is_in_milliseconds(session: CheckSession) -> None:
     """The time of the last update is in milliseconds."""
     book = session.book(filled_market(session))
     expect_milliseconds("lastUpdate of a book", book["lastUpdate"])
 
 
 @check("concepts/feed.md", "has the number of the last event it includes")
-def seq_rises_with_events(session: Session) -> None:
+def seq_rises_with_events(session: CheckSession) -> None:
     """The number of a book rises by one with an order that rests, and not with a rejection."""
     market, wallet = session.market(), session.wallet()
     before = session.book(market)["seq"]
@@ -118,7 +118,7 @@ def seq_rises_with_events(session: Session) -> None:
 
 
 @check(SPECIFICATION, "whenever a bid price is greater than or equal to an ask price")
-def never_crossed(session: Session) -> None:
+def never_crossed(session: CheckSession) -> None:
     """The best bid stays below the best ask."""
     market = session.market()
     for side, price in ((Side.BUY, 40), (Side.SELL, 45), (Side.BUY, 47), (Side.SELL, 38)):

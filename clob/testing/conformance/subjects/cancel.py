@@ -7,7 +7,7 @@ from clob.testing.conformance.checks import (
     check,
     expect,
 )
-from clob.testing.conformance.session import Session, expect_rejected, good
+from clob.testing.conformance.session import CheckSession, expect_rejected, good
 from clob.testing.conformance.wallet import ONE
 
 PAGE = "concepts/orders-over-http.md"
@@ -15,7 +15,7 @@ HTTP = "reference/http.md"
 
 
 @check(PAGE, "The response is the order after the cancel.")
-def signed(session: Session) -> None:
+def signed(session: CheckSession) -> None:
     """A cancel that the maker signed takes the order out of the book."""
     wallet, market = session.wallet(), session.market()
     order_id = session.place(wallet, market, price=35)["orderId"]
@@ -26,7 +26,7 @@ def signed(session: Session) -> None:
 
 
 @check(SPECIFICATION, "Body: `maker` (string, the wallet address of the order's maker).")
-def by_the_address_of_the_maker(session: Session) -> None:
+def by_the_address_of_the_maker(session: CheckSession) -> None:
     """The address of the maker suffices in the test environment."""
     if session.info.get("environment", "test") != "test":
         raise CheckSkippedError("production requires a signature or a key")
@@ -37,7 +37,7 @@ def by_the_address_of_the_maker(session: Session) -> None:
 
 
 @check(SPECIFICATION, "request made by the maker")
-def stranger_is_rejected(session: Session) -> None:
+def stranger_is_rejected(session: CheckSession) -> None:
     """A cancel in the name and with the signature of another wallet is rejected."""
     wallet, stranger, market = session.wallet(), session.wallet(), session.market()
     order_id = session.place(wallet, market, price=35)["orderId"]
@@ -46,7 +46,7 @@ def stranger_is_rejected(session: Session) -> None:
 
 
 @check(PAGE, "A signature is always checked if present.")
-def forged_signature_is_rejected(session: Session) -> None:
+def forged_signature_is_rejected(session: CheckSession) -> None:
     """A cancel in the name of the maker that another wallet signed is rejected."""
     wallet, stranger, market = session.wallet(), session.wallet(), session.market()
     order_id = session.place(wallet, market, price=35)["orderId"]
@@ -57,7 +57,7 @@ def forged_signature_is_rejected(session: Session) -> None:
 
 
 @check(PAGE, "within 60 seconds of the server's")
-def old_signature_is_rejected(session: Session) -> None:
+def old_signature_is_rejected(session: CheckSession) -> None:
     """A cancel that was signed an hour ago is rejected."""
     wallet, market = session.wallet(), session.market()
     order_id = session.place(wallet, market, price=35)["orderId"]
@@ -67,7 +67,7 @@ def old_signature_is_rejected(session: Session) -> None:
 
 
 @check(PAGE, "A final order is rejected with `409 ORDER_NOT_OPEN` and included as `order`.")
-def second_cancel_is_rejected(session: Session) -> None:
+def second_cancel_is_rejected(session: CheckSession) -> None:
     """A cancelled order cannot be cancelled again; the answer has the order."""
     wallet, market = session.wallet(), session.market()
     order_id = session.place(wallet, market, price=35)["orderId"]
@@ -77,7 +77,7 @@ def second_cancel_is_rejected(session: Session) -> None:
 
 
 @check(PAGE, "A final order is rejected with `409 ORDER_NOT_OPEN` and included as `order`.")
-def filled_order_is_final(session: Session) -> None:
+def filled_order_is_final(session: CheckSession) -> None:
     """A filled order cannot be cancelled."""
     seller, market = session.wallet(), session.market()
     order_id = session.place(seller, market, Side.SELL, 52)["orderId"]
@@ -87,14 +87,14 @@ def filled_order_is_final(session: Session) -> None:
 
 
 @check(HTTP, "| `UNKNOWN_ORDER` | 404 | Order not found |")
-def unknown_order(session: Session) -> None:
+def unknown_order(session: CheckSession) -> None:
     """A cancel of an unknown order is rejected with 404."""
     reply = session.cancel(session.wallet(), "ord_1700000000_aaaaaa")
     expect_rejected(reply, "UNKNOWN_ORDER")
 
 
 @check(SPECIFICATION, "`open` or `partial` | cancellation by the maker (DELETE on the order)")
-def partial_order(session: Session) -> None:
+def partial_order(session: CheckSession) -> None:
     """The rest of an order that was filled in part is cancelled; its fills stay."""
     wallet, market = session.wallet(), session.market()
     order_id = session.place(wallet, market, Side.BUY, 45, 3 * ONE)["orderId"]
@@ -106,7 +106,7 @@ def partial_order(session: Session) -> None:
 
 
 @check(SPECIFICATION, "cancellation and full fills remove orders.")
-def cancelled_order_does_not_trade(session: Session) -> None:
+def cancelled_order_does_not_trade(session: CheckSession) -> None:
     """An order does not trade after its cancel."""
     wallet, market = session.wallet(), session.market()
     order_id = session.place(wallet, market, Side.SELL, 52)["orderId"]

@@ -14,7 +14,7 @@ from clob.testing.conformance.checks import (
     expect_that,
     expect_wei,
 )
-from clob.testing.conformance.session import Session, good
+from clob.testing.conformance.session import CheckSession, good
 from clob.testing.conformance.wallet import ONE
 
 ORDER_ID = r"ord_\d+_[0-9a-z]{6}"
@@ -27,21 +27,21 @@ TYPES: dict[str, type] = {
 """Fields of the order resource."""
 
 
-def placed(session: Session, **more: Any) -> dict[str, Any]:
+def placed(session: CheckSession, **more: Any) -> dict[str, Any]:
     """Place a buy of one token; return the order resource."""
     order_id = session.place(session.wallet(), session.market(), **more)["orderId"]
     return session.order(order_id)
 
 
 @check(SPECIFICATION, "Participants place limit orders that are signed (EIP-712 or personal-sign).")
-def eip712(session: Session) -> None:
+def eip712(session: CheckSession) -> None:
     """An order signed by EIP-712 is accepted."""
     body = session.place(session.wallet(), session.market(), signature_type=1)
     expect("success", body["success"], True)
 
 
 @check(SPECIFICATION, "0 = EOA signature (personal_sign); 1 = EIP-712 typed-data signature")
-def personal_sign(session: Session) -> None:
+def personal_sign(session: CheckSession) -> None:
     """An order of type 0, signed by personal_sign of its hash, is accepted."""
     order = placed(session, signature_type=0)
     expect("signatureType", order["signatureType"], 0)
@@ -52,7 +52,7 @@ def personal_sign(session: Session) -> None:
     "Response (order created): `success` (boolean), `orderId` (string), `matched` (boolean), "
     "`trades` (array of trade summary).",
 )
-def response_fields(session: Session) -> None:
+def response_fields(session: CheckSession) -> None:
     """The response has success, orderId, matched and trades."""
     body = session.place(session.wallet(), session.market())
     expect("success", body["success"], True)
@@ -62,14 +62,14 @@ def response_fields(session: Session) -> None:
 
 
 @check(SPECIFICATION, "Format `ord_{unix_timestamp}_{random_6_chars}`.")
-def id_format(session: Session) -> None:
+def id_format(session: CheckSession) -> None:
     """Order ids have the documented form."""
     body = session.place(session.wallet(), session.market())
     expect_match("orderId", body["orderId"], ORDER_ID, "ord_{seconds}_{6 characters}")
 
 
 @check(SPECIFICATION, "Returns one Order resource.")
-def resource_fields(session: Session) -> None:
+def resource_fields(session: CheckSession) -> None:
     """An order has every field of the resource, with its type."""
     order = placed(session)
     for name, kind in TYPES.items():
@@ -78,7 +78,7 @@ def resource_fields(session: Session) -> None:
 
 
 @check(SPECIFICATION, "Amounts are decimal strings in wei (18 decimals; 1e18 = 1 token).")
-def amounts_are_strings(session: Session) -> None:
+def amounts_are_strings(session: CheckSession) -> None:
     """Amounts of an order are strings of digits."""
     order = placed(session, price=37, size=3 * ONE)
     for name in ("makerAmount", "takerAmount", "filledAmount"):
@@ -88,7 +88,7 @@ def amounts_are_strings(session: Session) -> None:
 
 
 @check(SPECIFICATION, "filledAmount is '0'; the order is matched at once if prices cross.")
-def starts_open(session: Session) -> None:
+def starts_open(session: CheckSession) -> None:
     """A new order that rests is open, with a filledAmount of 0."""
     order = placed(session)
     expect("status of a new order", order["status"], "open")
@@ -96,13 +96,13 @@ def starts_open(session: Session) -> None:
 
 
 @check(SPECIFICATION, "Creation time in Unix milliseconds. Used for time priority.")
-def timestamp_is_in_milliseconds(session: Session) -> None:
+def timestamp_is_in_milliseconds(session: CheckSession) -> None:
     """The time of an order is in milliseconds."""
     expect_milliseconds("timestamp of an order", placed(session)["timestamp"])
 
 
 @check(SPECIFICATION, "Wallet address that created the order and owns the traded assets.")
-def maker_is_checksummed(session: Session) -> None:
+def maker_is_checksummed(session: CheckSession) -> None:
     """An address in lower case is accepted and returned checksummed."""
     wallet, market = session.wallet(), session.market()
     body = wallet.order(market)
@@ -112,7 +112,7 @@ def maker_is_checksummed(session: Session) -> None:
 
 
 @check(SPECIFICATION, "Default is the zero address (any taker).")
-def optional_fields(session: Session) -> None:
+def optional_fields(session: CheckSession) -> None:
     """Absent fields take their defaults, which are those of the signed struct."""
     wallet, market = session.wallet(), session.market()
     order = SignedOrder(
@@ -139,7 +139,7 @@ def optional_fields(session: Session) -> None:
 
 
 @check(SPECIFICATION, "For gasless orders it is a placeholder.")
-def gasless(session: Session) -> None:
+def gasless(session: CheckSession) -> None:
     """A gasless order is accepted and has a placeholder as signature."""
     wallet, market = session.wallet(), session.market()
     body = {
@@ -162,7 +162,7 @@ def gasless(session: Session) -> None:
 
 
 @check(SPECIFICATION, "Returns an array of Order resources with status `open` or `partial` only.")
-def list_has_open_orders_only(session: Session) -> None:
+def list_has_open_orders_only(session: CheckSession) -> None:
     """The list of a maker has its open orders and no finished one."""
     wallet, market = session.wallet(), session.market()
     first = session.place(wallet, market, price=40)["orderId"]
@@ -174,7 +174,7 @@ def list_has_open_orders_only(session: Session) -> None:
 
 
 @check(SPECIFICATION, "Filter by maker wallet address; must be a valid Ethereum address.")
-def list_filters_by_maker(session: Session) -> None:
+def list_filters_by_maker(session: CheckSession) -> None:
     """The list of a maker has no orders of others."""
     mine, other, market = session.wallet(), session.wallet(), session.market()
     session.place(mine, market, price=40)
@@ -184,7 +184,7 @@ def list_filters_by_maker(session: Session) -> None:
 
 
 @check(SPECIFICATION, "Filter by market identifier.")
-def list_filters_by_market(session: Session) -> None:
+def list_filters_by_market(session: CheckSession) -> None:
     """The list of a market has its orders."""
     wallet, market = session.wallet(), session.market()
     order_id = session.place(wallet, market, price=40)["orderId"]
@@ -198,7 +198,7 @@ def list_filters_by_market(session: Session) -> None:
     "concepts/orders-over-http.md",
     'Sending it again returns the first response with `"duplicate": true`',
 )
-def duplicate_returns_the_first_response(session: Session) -> None:
+def duplicate_returns_the_first_response(session: CheckSession) -> None:
     """The same signed order again creates no second order."""
     wallet, market = session.wallet(), session.market()
     body = wallet.order(market, price=44)
@@ -210,7 +210,7 @@ def duplicate_returns_the_first_response(session: Session) -> None:
 
 
 @check("concepts/orders-over-http.md", "A signed order is identified by its hash.")
-def order_is_found_by_its_hash(session: Session) -> None:
+def order_is_found_by_its_hash(session: CheckSession) -> None:
     """The hash of an order names it in paths."""
     order = placed(session)
     if "orderHash" not in order:
@@ -219,7 +219,7 @@ def order_is_found_by_its_hash(session: Session) -> None:
 
 
 @check(SPECIFICATION, "Buy orders sorted by price descending (highest bid first).")
-def sides_are_the_right_way_round(session: Session) -> None:
+def sides_are_the_right_way_round(session: CheckSession) -> None:
     """Side 0 rests as a bid, and side 1 as an ask."""
     market = session.market()
     session.place(session.wallet(), market, Side.BUY, 30)

@@ -13,7 +13,7 @@ from clob.testing.conformance.checks import (
     expect_wei,
 )
 from clob.testing.conformance.feed_reader import BOOK_TYPES, BookReader, FeedReader, levels_of
-from clob.testing.conformance.session import Session
+from clob.testing.conformance.session import CheckSession
 from clob.testing.conformance.wallet import ONE, MarketIds
 
 PAGE = "concepts/feed.md"
@@ -24,7 +24,7 @@ POLICY = 1008
 """Close code of a rejected request."""
 
 
-def busy(session: Session, market: MarketIds) -> int:
+def busy(session: CheckSession, market: MarketIds) -> int:
     """Place, trade and cancel orders; return the number of the last event."""
     maker = session.wallet()
     low = session.place(maker, market, Side.SELL, 55, 2 * ONE)["orderId"]
@@ -38,7 +38,7 @@ def busy(session: Session, market: MarketIds) -> int:
     return seq
 
 
-def messages_of(session: Session, kind: str) -> list[dict[str, Any]]:
+def messages_of(session: CheckSession, kind: str) -> list[dict[str, Any]]:
     """Return the messages of a type that follow from :func:`busy`."""
     market = session.market()
     with FeedReader(session) as feed:
@@ -50,7 +50,7 @@ def messages_of(session: Session, kind: str) -> list[dict[str, Any]]:
 
 
 @check(SPECIFICATION, "| orderbook | Full orderbook snapshot |")
-def snapshot_first(session: Session) -> None:
+def snapshot_first(session: CheckSession) -> None:
     """A subscription begins with a snapshot that equals the book over HTTP."""
     market = session.market()
     session.place(session.wallet(), market, Side.BUY, 41)
@@ -63,7 +63,7 @@ def snapshot_first(session: Session) -> None:
 
 
 @check(SPECIFICATION, "| order_added | New order in the book |")
-def order_added(session: Session) -> None:
+def order_added(session: CheckSession) -> None:
     """An order that rests is announced with side, price and size."""
     data = messages_of(session, "order_added")[0]["data"]
     expect("side of order_added", data["side"], 1)
@@ -72,14 +72,14 @@ def order_added(session: Session) -> None:
 
 
 @check(SPECIFICATION, "| order_removed | Order cancelled or filled |")
-def order_removed(session: Session) -> None:
+def order_removed(session: CheckSession) -> None:
     """Cancels and complete fills are announced with their reason."""
     reasons = {each["data"]["reason"] for each in messages_of(session, "order_removed")}
     expect("reasons of order_removed", reasons, {"cancelled", "filled"})
 
 
 @check(SPECIFICATION, "| trade | Trade executed |")
-def trade(session: Session) -> None:
+def trade(session: CheckSession) -> None:
     """A trade is announced with price, size and time."""
     message = messages_of(session, "trade")[0]
     data = message["data"]
@@ -90,7 +90,7 @@ def trade(session: Session) -> None:
 
 
 @check(PAGE, "After a snapshot, each event must have the next number")
-def no_gap(session: Session) -> None:
+def no_gap(session: CheckSession) -> None:
     """Numbers after a snapshot rise by one."""
     market = session.market()
     with FeedReader(session) as feed:
@@ -102,7 +102,7 @@ def no_gap(session: Session) -> None:
 
 
 @check(PAGE, "`order_added` contains the remainder after immediate trades.")
-def changes_make_the_book(session: Session) -> None:
+def changes_make_the_book(session: CheckSession) -> None:
     """The snapshot with all changes is the book over HTTP."""
     market = session.market()
     session.place(session.wallet(), market, Side.BUY, 30, 2 * ONE)
@@ -113,7 +113,7 @@ def changes_make_the_book(session: Session) -> None:
 
 
 @check(PAGE, "A plain client like this one receives no other types.")
-def plain_client_receives_four_types(session: Session) -> None:
+def plain_client_receives_four_types(session: CheckSession) -> None:
     """A plain subscription receives the four types of the specification only."""
     market = session.market()
     with FeedReader(session) as feed:
@@ -124,7 +124,7 @@ def plain_client_receives_four_types(session: Session) -> None:
 
 
 @check(SPECIFICATION, "Each server message is a JSON text message")
-def amounts_are_strings(session: Session) -> None:
+def amounts_are_strings(session: CheckSession) -> None:
     """Sizes in snapshots and changes are strings of digits."""
     market = session.market()
     session.place(session.wallet(), market, Side.BUY, 41)
@@ -138,7 +138,7 @@ def amounts_are_strings(session: Session) -> None:
 
 
 @check(PAGE, "the server also sends `subscribed`")
-def extended_client_is_answered(session: Session) -> None:
+def extended_client_is_answered(session: CheckSession) -> None:
     """An extended subscription is answered with its id."""
     market = session.market()
     with FeedReader(session) as feed:
@@ -149,7 +149,7 @@ def extended_client_is_answered(session: Session) -> None:
 
 
 @check(PAGE, '`{"type": "ping"}` is answered with `{"type": "pong"}`')
-def ping(session: Session) -> None:
+def ping(session: CheckSession) -> None:
     """A ping is answered with a pong."""
     market = session.market()
     with FeedReader(session) as feed:
@@ -160,7 +160,7 @@ def ping(session: Session) -> None:
 
 
 @check(PAGE, "the text `PING` with `PONG`")
-def text_ping(session: Session) -> None:
+def text_ping(session: CheckSession) -> None:
     """The text ``PING`` is answered with the text ``PONG``."""
     market = session.market()
     with FeedReader(session) as feed:
@@ -170,7 +170,7 @@ def text_ping(session: Session) -> None:
 
 
 @check(PAGE, "the server sends a heartbeat with the number of the last event")
-def heartbeat(session: Session) -> None:
+def heartbeat(session: CheckSession) -> None:
     """A connection without messages receives a heartbeat with the current number."""
     market = session.market()
     session.place(session.wallet(), market, Side.BUY, 41)
@@ -183,7 +183,7 @@ def heartbeat(session: Session) -> None:
 
 
 @check(PAGE, "A plain client is closed with 1008 and the code as the reason.")
-def unknown_channel_closes_a_plain_client(session: Session) -> None:
+def unknown_channel_closes_a_plain_client(session: CheckSession) -> None:
     """A subscription of an unknown channel closes the connection of a plain client."""
     with FeedReader(session) as feed:
         feed.send({"type": "subscribe", "channel": "weather", "marketId": session.market().id})
@@ -191,7 +191,7 @@ def unknown_channel_closes_a_plain_client(session: Session) -> None:
 
 
 @check(PAGE, "An extended client receives an `error` with a")
-def unknown_channel_is_rejected(session: Session) -> None:
+def unknown_channel_is_rejected(session: CheckSession) -> None:
     """A subscription of an unknown channel is answered with an error to an extended client."""
     request = {"type": "subscribe", "channel": "weather", "extended": True, "id": 3}
     with FeedReader(session) as feed:
@@ -202,7 +202,7 @@ def unknown_channel_is_rejected(session: Session) -> None:
 
 
 @check(PAGE, "Until then an extended client receives `UNKNOWN_MARKET` and no subscription.")
-def unknown_market_is_rejected(session: Session) -> None:
+def unknown_market_is_rejected(session: CheckSession) -> None:
     """A subscription of an unknown market is answered with an error."""
     with FeedReader(session) as feed:
         feed.subscribe(MarketIds("conformance-no-such-market", 1, 2), extended=True)
@@ -211,7 +211,7 @@ def unknown_market_is_rejected(session: Session) -> None:
 
 
 @check(PAGE, "and they follow without a snapshot")
-def resume(session: Session) -> None:
+def resume(session: CheckSession) -> None:
     """A client that resumes receives the missed events and no snapshot."""
     market = session.market()
     with FeedReader(session) as feed:
@@ -230,7 +230,7 @@ def resume(session: Session) -> None:
 
 
 @check("reference/feed.md", "End a subscription; no error if it does not exist.")
-def unsubscribe(session: Session) -> None:
+def unsubscribe(session: CheckSession) -> None:
     """After an unsubscribe no event of the market follows."""
     market = session.market()
     with FeedReader(session) as feed:

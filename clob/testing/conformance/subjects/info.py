@@ -1,13 +1,13 @@
 """Information about the service, health, and answers to unknown routes."""
 
 from clob.testing.conformance.checks import SPECIFICATION, check, expect, expect_match, expect_that
-from clob.testing.conformance.session import Session, expect_rejected
+from clob.testing.conformance.session import CheckSession, expect_rejected
 
 TEXTS = ("name", "version", "description", "documentation", "status")
 
 
 @check(SPECIFICATION, "Returns the API information resource.")
-def root_fields(session: Session) -> None:
+def root_fields(session: CheckSession) -> None:
     """``GET /`` has the fields of the API information."""
     body = session.read("/")
     for name in TEXTS:
@@ -19,7 +19,7 @@ def root_fields(session: Session) -> None:
 
 
 @check(SPECIFICATION, "Semantic version major.minor.patch.")
-def version_is_semantic(session: Session) -> None:
+def version_is_semantic(session: CheckSession) -> None:
     """The version is major.minor.patch."""
     version = session.read("/")["version"]
     pattern = r"\d+\.\d+\.\d+([-+][0-9A-Za-z.-]+)?"
@@ -27,26 +27,26 @@ def version_is_semantic(session: Session) -> None:
 
 
 @check(SPECIFICATION, "One of `alpha`, `beta`, `stable`, `deprecated`.")
-def status_is_known(session: Session) -> None:
+def status_is_known(session: CheckSession) -> None:
     """The status is one of four words."""
     status = session.read("/")["status"]
     expect_match("status of GET /", status, "alpha|beta|stable|deprecated", "a known status")
 
 
 @check(SPECIFICATION, "`GET /health` needs none")
-def health_needs_no_key(session: Session) -> None:
+def health_needs_no_key(session: CheckSession) -> None:
     """``GET /health`` answers without a key."""
     expect("status of GET /health", session.request("GET", "/health").status, 200)
 
 
 @check("reference/http.md", "| `NOT_FOUND` | 404 | Not found |")
-def unknown_path(session: Session) -> None:
+def unknown_path(session: CheckSession) -> None:
     """An unknown path is rejected with 404."""
     expect_rejected(session.request("GET", "/api/no-such-route"), "NOT_FOUND")
 
 
 @check("reference/http.md", "Other methods on an existing path are answered 405 with `Allow`.")
-def unknown_method(session: Session) -> None:
+def unknown_method(session: CheckSession) -> None:
     """A method that a path does not have is rejected with 405 and ``Allow``."""
     reply = session.request("PUT", "/api/orders", {})
     expect_rejected(reply, "METHOD_NOT_ALLOWED")

@@ -12,14 +12,16 @@ from clob.testing.conformance.checks import (
     expect_that,
     expect_wei,
 )
-from clob.testing.conformance.session import Session
+from clob.testing.conformance.session import CheckSession
 from clob.testing.conformance.wallet import ONE, MarketIds
 
 CENT = 10**16
 """0.01 token, in wei: the smallest order of a market."""
 
 
-def resting(session: Session, market: MarketIds, side: Side, *offers: tuple[int, int]) -> list[str]:
+def resting(
+    session: CheckSession, market: MarketIds, side: Side, *offers: tuple[int, int]
+) -> list[str]:
     """Place orders of new wallets by price and tokens, oldest first; return their ids."""
     return [
         session.place(session.wallet(), market, side, price, tokens * ONE)["orderId"]
@@ -28,7 +30,7 @@ def resting(session: Session, market: MarketIds, side: Side, *offers: tuple[int,
 
 
 def incoming(
-    session: Session, market: MarketIds, side: Side, price: int, tokens: int
+    session: CheckSession, market: MarketIds, side: Side, price: int, tokens: int
 ) -> dict[str, Any]:
     """Place an order that trades; return the response."""
     return session.place(session.wallet(), market, side, price, tokens * ONE)
@@ -40,7 +42,7 @@ def executed(body: dict[str, Any]) -> list[tuple[int, str]]:
 
 
 @check(SPECIFICATION, "Best price matches first: highest bid, lowest ask.")
-def lowest_ask_first(session: Session) -> None:
+def lowest_ask_first(session: CheckSession) -> None:
     """A buy trades with the lowest ask, whenever it arrived."""
     market = session.market()
     resting(session, market, Side.SELL, (57, 1), (55, 1), (56, 1))
@@ -49,7 +51,7 @@ def lowest_ask_first(session: Session) -> None:
 
 
 @check(SPECIFICATION, "Best price matches first: highest bid, lowest ask.")
-def highest_bid_first(session: Session) -> None:
+def highest_bid_first(session: CheckSession) -> None:
     """A sell trades with the highest bid, whenever it arrived."""
     market = session.market()
     resting(session, market, Side.BUY, (43, 1), (45, 1), (44, 1))
@@ -58,7 +60,7 @@ def highest_bid_first(session: Session) -> None:
 
 
 @check(SPECIFICATION, "At the same price, the older order matches first.")
-def older_order_first(session: Session) -> None:
+def older_order_first(session: CheckSession) -> None:
     """Of three orders at one price the oldest trades, then the next one."""
     market = session.market()
     ids = resting(session, market, Side.SELL, (55, 1), (55, 1), (55, 1))
@@ -71,7 +73,7 @@ def older_order_first(session: Session) -> None:
 
 
 @check(SPECIFICATION, "At the same price, the older order matches first.")
-def partial_fill_keeps_its_place(session: Session) -> None:
+def partial_fill_keeps_its_place(session: CheckSession) -> None:
     """An order that was filled in part trades on before a younger one."""
     market = session.market()
     ids = resting(session, market, Side.BUY, (45, 3), (45, 1))
@@ -82,7 +84,7 @@ def partial_fill_keeps_its_place(session: Session) -> None:
 
 
 @check(SPECIFICATION, "whenever a bid price is greater than or equal to an ask price")
-def equal_prices_trade(session: Session) -> None:
+def equal_prices_trade(session: CheckSession) -> None:
     """A bid at the price of an ask trades at once."""
     market = session.market()
     resting(session, market, Side.SELL, (50, 1))
@@ -92,7 +94,7 @@ def equal_prices_trade(session: Session) -> None:
 
 
 @check(SPECIFICATION, "whenever a bid price is greater than or equal to an ask price")
-def apart_prices_rest(session: Session) -> None:
+def apart_prices_rest(session: CheckSession) -> None:
     """A bid below the ask rests."""
     market = session.market()
     resting(session, market, Side.SELL, (51, 1))
@@ -102,7 +104,7 @@ def apart_prices_rest(session: Session) -> None:
 
 
 @check("concepts/price-time-priority.md", "A trade happens at the price of the **resting** order.")
-def resting_price_is_paid(session: Session) -> None:
+def resting_price_is_paid(session: CheckSession) -> None:
     """A trade has the price of the resting order."""
     market = session.market()
     resting(session, market, Side.SELL, (40, 1))
@@ -115,7 +117,7 @@ def resting_price_is_paid(session: Session) -> None:
     "a SELL of 100 tokens at price 50 against 60 tokens of bids at 50 fills 60 and leaves 40 in "
     "the book.",
 )
-def partial_fill(session: Session) -> None:
+def partial_fill(session: CheckSession) -> None:
     """A sell of 100 against bids of 60 fills 60, and 40 rest."""
     market = session.market()
     resting(session, market, Side.BUY, (50, 25), (50, 35))
@@ -128,7 +130,7 @@ def partial_fill(session: Session) -> None:
 
 
 @check(SPECIFICATION, "filledAmount increases; the remainder stays in the book.")
-def partial_status(session: Session) -> None:
+def partial_status(session: CheckSession) -> None:
     """An order that was filled in part is partial, with the filled part of takerAmount."""
     market = session.market()
     (order_id,) = resting(session, market, Side.BUY, (50, 10))
@@ -139,7 +141,7 @@ def partial_status(session: Session) -> None:
 
 
 @check(SPECIFICATION, "When equal to takerAmount the order is fully filled.")
-def filled_status(session: Session) -> None:
+def filled_status(session: CheckSession) -> None:
     """Both orders of a complete trade are filled, with a filledAmount of takerAmount."""
     market = session.market()
     (sold,) = resting(session, market, Side.SELL, (47, 3))
@@ -151,7 +153,7 @@ def filled_status(session: Session) -> None:
 
 
 @check(SPECIFICATION, "Buy at price 99 matches any ask.")
-def market_buy(session: Session) -> None:
+def market_buy(session: CheckSession) -> None:
     """A buy at 99 trades with asks at any price, the lowest first."""
     market = session.market()
     resting(session, market, Side.SELL, (99, 1), (2, 1))
@@ -160,7 +162,7 @@ def market_buy(session: Session) -> None:
 
 
 @check(SPECIFICATION, "Sell at price 1 matches any bid.")
-def market_sell(session: Session) -> None:
+def market_sell(session: CheckSession) -> None:
     """A sell at 1 trades with bids at any price, the highest first."""
     market = session.market()
     resting(session, market, Side.BUY, (1, 1), (98, 1))
@@ -169,7 +171,7 @@ def market_sell(session: Session) -> None:
 
 
 @check(SPECIFICATION, "Orders may be filled partially.")
-def fills_are_exact(session: Session) -> None:
+def fills_are_exact(session: CheckSession) -> None:
     """No wei is lost or made: sizes of trades, fills and the remainder add up."""
     market = session.market()
     sizes = (ONE + 7, 3 * CENT, 2 * ONE + 1)
@@ -186,7 +188,7 @@ def fills_are_exact(session: Session) -> None:
 
 
 @check(SPECIFICATION, "`id` (string), `price` (integer, cents), `size` (string, wei)")
-def trade_summaries(session: Session) -> None:
+def trade_summaries(session: CheckSession) -> None:
     """Trades of a response have id, price, size and txHash."""
     market = session.market()
     resting(session, market, Side.SELL, (52, 1))

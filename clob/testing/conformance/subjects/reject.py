@@ -4,7 +4,7 @@ from typing import Any
 
 from clob.signing import Domain, SignedOrder
 from clob.testing.conformance.checks import SPECIFICATION, check, expect, expect_match, expect_that
-from clob.testing.conformance.session import Session, expect_rejected
+from clob.testing.conformance.session import CheckSession, expect_rejected
 from clob.testing.conformance.wallet import ONE, Wallet
 
 HTTP = "reference/http.md"
@@ -13,7 +13,7 @@ LONG_AGO = 1_700_000_000
 
 
 def rejected(
-    session: Session, changes: dict[str, Any], code: str, path: str | None = None
+    session: CheckSession, changes: dict[str, Any], code: str, path: str | None = None
 ) -> dict[str, Any]:
     """Send a signed order with changed fields; expect its rejection."""
     wallet, market = session.wallet(), session.market()
@@ -22,7 +22,7 @@ def rejected(
 
 
 @check(HTTP, "A rejection is `application/problem+json` (RFC 9457)")
-def problem_fields(session: Session) -> None:
+def problem_fields(session: CheckSession) -> None:
     """A rejection is a problem with all documented fields."""
     wallet, market = session.wallet(), session.market()
     reply = session.create(wallet, wallet.order(market) | {"side": 7})
@@ -38,13 +38,13 @@ def problem_fields(session: Session) -> None:
 
 
 @check(HTTP, "| `errors` | `path` and `message` of each invalid field, at least one;")
-def problem_names_the_field(session: Session) -> None:
+def problem_names_the_field(session: CheckSession) -> None:
     """A rejection names the field at fault."""
     rejected(session, {"makerAmount": "1.5"}, "INVALID_AMOUNT", "makerAmount")
 
 
 @check(HTTP, "| `INVALID_JSON` | 400 | Invalid JSON |")
-def invalid_json(session: Session) -> None:
+def invalid_json(session: CheckSession) -> None:
     """A body that is not JSON is rejected with 400."""
     headers = {"content-type": "application/json"}
     reply = session.request("POST", "/api/orders", content=b'{"maker": ', headers=headers)
@@ -52,7 +52,7 @@ def invalid_json(session: Session) -> None:
 
 
 @check(HTTP, "| `UNSUPPORTED_MEDIA_TYPE` | 415 | Body must be JSON |")
-def media_type(session: Session) -> None:
+def media_type(session: CheckSession) -> None:
     """A body of another media type is rejected with 415."""
     headers = {"content-type": "text/plain"}
     reply = session.request("POST", "/api/orders", content=b"{}", headers=headers)
@@ -63,68 +63,68 @@ def media_type(session: Session) -> None:
     "concepts/orders-over-http.md",
     "unknown field or query parameter | `INVALID_FIELD`, with the nearest known name",
 )
-def unknown_field(session: Session) -> None:
+def unknown_field(session: CheckSession) -> None:
     """An unknown field is rejected and named."""
     rejected(session, {"makerAmmount": "5"}, "INVALID_FIELD", "makerAmmount")
 
 
 @check(HTTP, "| `INVALID_FIELD` | 422 | Missing or invalid field |")
-def missing_field(session: Session) -> None:
+def missing_field(session: CheckSession) -> None:
     """An order without its token is rejected."""
     rejected(session, {"tokenId": None}, "INVALID_FIELD", "tokenId")
 
 
 @check(SPECIFICATION, "Valid Ethereum address (0x + 40 hex chars).")
-def invalid_address(session: Session) -> None:
+def invalid_address(session: CheckSession) -> None:
     """A maker that is not an address is rejected."""
     rejected(session, {"maker": "0x1234"}, "INVALID_ADDRESS", "maker")
 
 
 @check(HTTP, "| `INVALID_ADDRESS` | 422 | Invalid address |")
-def wrong_capitals_of_an_address(session: Session) -> None:
+def wrong_capitals_of_an_address(session: CheckSession) -> None:
     """An address with capitals that are not those of EIP-55 is rejected."""
     maker = session.wallet().address
     rejected(session, {"maker": "0x" + maker[2:].swapcase()}, "INVALID_ADDRESS", "maker")
 
 
 @check(HTTP, "| `INVALID_AMOUNT` | 422 | Invalid amount |")
-def fractional_amount(session: Session) -> None:
+def fractional_amount(session: CheckSession) -> None:
     """An amount with a decimal point is rejected."""
     rejected(session, {"takerAmount": 1.5}, "INVALID_AMOUNT", "takerAmount")
 
 
 @check(HTTP, "| `INVALID_AMOUNT` | 422 | Invalid amount |")
-def zero_amount(session: Session) -> None:
+def zero_amount(session: CheckSession) -> None:
     """An amount of zero is rejected."""
     rejected(session, {"makerAmount": "0"}, "INVALID_AMOUNT", "makerAmount")
 
 
 @check(HTTP, "| `AMOUNT_TOO_LARGE` | 422 | Amount too large |")
-def too_large_amount(session: Session) -> None:
+def too_large_amount(session: CheckSession) -> None:
     """An amount of 2**256 is rejected."""
     rejected(session, {"takerAmount": str(2**256)}, "AMOUNT_TOO_LARGE", "takerAmount")
 
 
 @check(SPECIFICATION, "Default 0. Range 0 to 1000.")
-def fee_rate(session: Session) -> None:
+def fee_rate(session: CheckSession) -> None:
     """A fee rate above 1000 basis points is rejected."""
     rejected(session, {"feeRateBps": 1_001}, "INVALID_FEE_RATE")
 
 
 @check(SPECIFICATION, "0 = BUY, 1 = SELL.")
-def side(session: Session) -> None:
+def side(session: CheckSession) -> None:
     """A side other than 0 and 1 is rejected."""
     rejected(session, {"side": 2}, "INVALID_SIDE", "side")
 
 
 @check(HTTP, "| `TAKER_NOT_SUPPORTED` | 422 | Taker not supported |")
-def taker(session: Session) -> None:
+def taker(session: CheckSession) -> None:
     """An order for one counterparty is rejected."""
     rejected(session, {"taker": session.wallet().address}, "TAKER_NOT_SUPPORTED")
 
 
 @check(HTTP, "| `TOKEN_NOT_IN_MARKET` | 422 | Token not in this market |")
-def token_of_another_market(session: Session) -> None:
+def token_of_another_market(session: CheckSession) -> None:
     """A third token is rejected."""
     wallet, market = session.wallet(), session.market()
     reply = session.create(wallet, wallet.order(market, token=market.no + 1))
@@ -132,7 +132,7 @@ def token_of_another_market(session: Session) -> None:
 
 
 @check(SPECIFICATION, "Signed by the signer address. Format 0x + 130 hex chars.")
-def signature_of_another_wallet(session: Session) -> None:
+def signature_of_another_wallet(session: CheckSession) -> None:
     """An order that another wallet signed is rejected."""
     market, mine, other = session.market(), session.wallet(), session.wallet()
     body = mine.order(market)
@@ -143,13 +143,13 @@ def signature_of_another_wallet(session: Session) -> None:
 
 
 @check(SPECIFICATION, "Signature of the order struct, 65 bytes hex (r + s + v).")
-def order_changed_after_signing(session: Session) -> None:
+def order_changed_after_signing(session: CheckSession) -> None:
     """An order whose amounts were changed after signing is rejected."""
     rejected(session, {"takerAmount": str(ONE + 10**16)}, "INVALID_SIGNATURE")
 
 
 @check("concepts/signed-orders.md", "A signature is invalid for any other domain.")
-def signature_for_another_domain(session: Session) -> None:
+def signature_for_another_domain(session: CheckSession) -> None:
     """A signature for another chain is rejected."""
     known = session.domain
     domain = Domain(known.name, known.version, known.chain_id + 1, known.verifying_contract)
@@ -158,14 +158,14 @@ def signature_for_another_domain(session: Session) -> None:
 
 
 @check(SPECIFICATION, "signature | 0x + 130 hex chars (65 bytes)")
-def short_signature(session: Session) -> None:
+def short_signature(session: CheckSession) -> None:
     """A signature of 64 bytes is rejected."""
     signature = "0x" + "12" * 64
     rejected(session, {"signature": signature}, "INVALID_SIGNATURE", "signature")
 
 
 @check(HTTP, "| `SIGNER_NOT_AUTHORISED` | 422 | Signer not authorised by the maker |")
-def signer_without_permission(session: Session) -> None:
+def signer_without_permission(session: CheckSession) -> None:
     """A delegate without the permission of the maker is rejected."""
     market, delegate, maker = session.market(), session.wallet(), session.wallet()
     order = SignedOrder(
@@ -180,7 +180,7 @@ def signer_without_permission(session: Session) -> None:
 
 
 @check(SPECIFICATION, "Orders past it are rejected from matching.")
-def expired(session: Session) -> None:
+def expired(session: CheckSession) -> None:
     """An order past its expiration is rejected."""
     wallet, market = session.wallet(), session.market()
     reply = session.create(wallet, wallet.order(market, expiration_s=LONG_AGO))
@@ -188,7 +188,7 @@ def expired(session: Session) -> None:
 
 
 @check("concepts/orders-over-http.md", "is not in seconds (`INVALID_FIELD`)")
-def expiration_in_milliseconds(session: Session) -> None:
+def expiration_in_milliseconds(session: CheckSession) -> None:
     """An expiration in milliseconds is rejected."""
     wallet, market = session.wallet(), session.market()
     body = wallet.order(market, expiration_s=session.now_ms() + 60_000)
@@ -196,7 +196,7 @@ def expiration_in_milliseconds(session: Session) -> None:
 
 
 @check("concepts/orders-over-http.md", "A rejection changes nothing and names the rule")
-def changes_nothing(session: Session) -> None:
+def changes_nothing(session: CheckSession) -> None:
     """After a rejection the book and the list of the maker are as before."""
     wallet, market = session.wallet(), session.market()
     before = session.book(market)
@@ -215,14 +215,14 @@ def changes_nothing(session: Session) -> None:
 
 
 @check(HTTP, "| `UNKNOWN_ORDER` | 404 | Order not found |")
-def unknown_order(session: Session) -> None:
+def unknown_order(session: CheckSession) -> None:
     """An unknown order id is rejected with 404."""
     reply = session.request("GET", "/api/orders/ord_1700000000_aaaaaa")
     expect_rejected(reply, "UNKNOWN_ORDER")
 
 
 @check(HTTP, "| `UNKNOWN_MARKET` | 404 | Market not found |")
-def unknown_market(session: Session) -> None:
+def unknown_market(session: CheckSession) -> None:
     """The book of an unknown market is rejected with 404."""
     reply = session.request("GET", "/api/markets/conformance-no-such-market/orderbook")
     expect_rejected(reply, "UNKNOWN_MARKET")

@@ -13,11 +13,11 @@ from clob.testing.conformance.checks import (
     expect_that,
     expect_wei,
 )
-from clob.testing.conformance.session import Session
+from clob.testing.conformance.session import CheckSession
 from clob.testing.conformance.wallet import ONE, MarketIds
 
 
-def traded(session: Session, *prices: int) -> tuple[MarketIds, str, str]:
+def traded(session: CheckSession, *prices: int) -> tuple[MarketIds, str, str]:
     """Make a trade at each price; return the market, and buyer and seller of the last one."""
     market, buyer, seller = session.market(), session.wallet(), session.wallet()
     for price in prices:
@@ -27,7 +27,7 @@ def traded(session: Session, *prices: int) -> tuple[MarketIds, str, str]:
 
 
 @check(SPECIFICATION, "The response is an array of Trade resources")
-def fields(session: Session) -> None:
+def fields(session: CheckSession) -> None:
     """A trade has every field of the resource, with its type."""
     market, *_ = traded(session, 52)
     trade = session.trades(market)[0]
@@ -39,7 +39,7 @@ def fields(session: Session) -> None:
 
 
 @check(SPECIFICATION, "Wei (18 decimals), amount of tokens exchanged.")
-def sizes_are_strings(session: Session) -> None:
+def sizes_are_strings(session: CheckSession) -> None:
     """Sizes of trades are strings of digits."""
     market, *_ = traded(session, 52)
     trade = session.trades(market)[0]
@@ -48,7 +48,7 @@ def sizes_are_strings(session: Session) -> None:
 
 
 @check(SPECIFICATION, "Wallet address that placed the BUY order.")
-def buyer_and_seller(session: Session) -> None:
+def buyer_and_seller(session: CheckSession) -> None:
     """A trade names the makers of the buy and of the sell order."""
     market, buyer, seller = traded(session, 52)
     trade = session.trades(market)[0]
@@ -57,7 +57,7 @@ def buyer_and_seller(session: Session) -> None:
 
 
 @check(SPECIFICATION, "null for pending trades.")
-def tx_hash_is_null_or_a_hash(session: Session) -> None:
+def tx_hash_is_null_or_a_hash(session: CheckSession) -> None:
     """The transaction of a trade is null or a hash."""
     market, *_ = traded(session, 52)
     tx_hash = session.trades(market)[0]["txHash"]
@@ -66,7 +66,7 @@ def tx_hash_is_null_or_a_hash(session: Session) -> None:
 
 
 @check("reference/http.md", "`GET /api/markets/{marketId}/trades` returns the newest first")
-def newest_first(session: Session) -> None:
+def newest_first(session: CheckSession) -> None:
     """Trades are listed with the newest first."""
     market, *_ = traded(session, 52, 48, 55)
     prices = [trade["price"] for trade in session.trades(market)[:3]]
@@ -74,14 +74,14 @@ def newest_first(session: Session) -> None:
 
 
 @check(SPECIFICATION, "`limit` (integer, 1 to 100, default 50)")
-def limit(session: Session) -> None:
+def limit(session: CheckSession) -> None:
     """``limit`` is the longest list."""
     market, *_ = traded(session, 52, 48, 55)
     expect("trades with limit=2", len(session.trades(market, limit=2)), 2)
 
 
 @check(SPECIFICATION, "Trades `limit` parameter | 1 to 100, default 50")
-def limit_out_of_range(session: Session) -> None:
+def limit_out_of_range(session: CheckSession) -> None:
     """A limit of 0 or 101 is rejected."""
     market = session.market()
     for value in (0, 101):
@@ -91,7 +91,7 @@ def limit_out_of_range(session: Session) -> None:
 
 
 @check(SPECIFICATION, "`tokenId` (string, optional filter shown in one description)")
-def token_filter(session: Session) -> None:
+def token_filter(session: CheckSession) -> None:
     """``tokenId`` selects the trades of a token."""
     market, *_ = traded(session, 52)
     of_yes = session.trades(market, tokenId=str(market.yes))
@@ -106,7 +106,7 @@ def token_filter(session: Session) -> None:
 
 
 @check(SPECIFICATION, "`id` (string), `price` (integer, cents), `size` (string, wei)")
-def same_as_in_the_response(session: Session) -> None:
+def same_as_in_the_response(session: CheckSession) -> None:
     """A trade has the same id in the response of the order and in the list."""
     market = session.market()
     session.place(session.wallet(), market, Side.SELL, 64, 2 * ONE)
