@@ -17,6 +17,7 @@ MODULES: Final = (
     "clob.matcher.accounts",
     "clob.matcher.admission",
     "clob.matcher.order_index",
+    "clob.matcher.restoring",
     "clob.matcher.engine",
     "clob.replay.check.fill_diff",
     "clob.replay.modes.rematch",

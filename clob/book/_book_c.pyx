@@ -149,6 +149,14 @@ cdef class Book:
         finally:
             self.busy = False
 
+    def rest_all(self, ids, rows, makers):
+        """Rest several orders without their events."""
+        self.acquire()
+        try:
+            rest_rows(self, ids, rows, makers)
+        finally:
+            self.busy = False
+
     def cancel(self, order_id, now_ms=0, reason=RemovalReason.CANCELLED):
         """Remove an order from the book."""
         self.acquire()

@@ -5,6 +5,7 @@ matching (:mod:`clob.book._matching_py`), queries (:mod:`clob.book._queries_py`)
 interface (:mod:`clob.book._batch_py`) and the single commands below.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 from clob.book import state as state_py
@@ -133,6 +134,20 @@ class Book(BatchMethods):
         self._add(resting, events)
         self._move(resting, following)
         return events
+
+    def rest_all(self, ids: Sequence[str | int], rows: bytes, makers: Sequence[str]) -> None:
+        """Rest several orders as :meth:`rest` does, without their events.
+
+        Args:
+            ids: their ids.
+            rows: for each a ``clob.book.state.ROW``.
+            makers: the makers that the rows refer to by index.
+
+        Raises:
+            RejectedError: as :meth:`rest`; the orders before the rejected one rest.
+        """
+        for order_id, row in zip(ids, state_py.ROW.iter_unpack(rows), strict=True):
+            self.rest(state_py.order_of(order_id, row, self._token, makers))
 
     @alone
     def cancel(

@@ -170,6 +170,68 @@ cdef list rest_order(Book self, object order, object now_ms, object before):
     return untracked([added_event(self, slot, <object>new.price_object, <object>new.size)])
 
 
+cdef struct Row:
+    # As clob.book.state.ROW.
+    uint64_t size_lo
+    uint32_t size_hi
+    int32_t price
+    int64_t expiration_s
+    uint32_t maker
+    uint32_t side
+
+
+cdef bint read_row(Book self, PyObject* order_id, const Row* row, NewOrder* to) except -1:
+    # Read an order to rest; False if it breaks a rule, or its fields are not plain.
+    cdef u128 size = join(row.size_lo, row.size_hi)
+    if not (self.lo <= row.price <= self.hi and row.side <= 1 and row.expiration_s >= 0):
+        return False
+    if not 0 < size <= SIZE_MAX or size % self.core.lot_wei != 0:
+        return False
+    to.name = NULL
+    if is_text(order_id):
+        if text_length(order_id) == 0:
+            return False
+        ensure_hash(order_id)
+        to.name = order_id
+    elif not as_i64(order_id, <int64_t*>&to.incoming.id):
+        return False
+    to.incoming.side = row.side
+    to.incoming.left = size // self.core.lot_wei
+    to.incoming.owner = NO_OWNER
+    to.incoming.now_s = 0
+    to.expiration_s = row.expiration_s
+    to.level = level_at(&self.core, row.side, row.price)
+    to.incoming.limit = self.core.num_levels - 1 - to.level
+    return not crosses(&self.core, &to.incoming)
+
+
+cdef int rest_rows(Book self, list ids, bytes rows, list makers) except -1:
+    cdef NewOrder new
+    cdef const Row* row = <const Row*><const char*>rows
+    cdef Py_ssize_t place
+    cdef PyObject* order_id
+    cdef PyObject* ahead
+    if len(rows) != len(ids) * <Py_ssize_t>sizeof(Row):
+        raise ValueError(f"expected {sizeof(Row)} bytes per order; got {len(rows)} for {len(ids)}")
+    for place in range(len(ids)):
+        order_id = <PyObject*>ids[place]
+        if place + 8 < len(ids):
+            ahead = <PyObject*>ids[place + 8]
+            if is_text(ahead):
+                ensure_hash(ahead)
+                prefetch(self.core.by_name.buckets + (mix_name(ahead) >> self.core.by_name.shift))
+        if unlikely(not read_row(self, order_id, row + place, &new)):
+            # rest_order knows the order of the rules and the texts.
+            fields = _state_py.ROW.unpack_from(rows, place * sizeof(Row))
+            order = _state_py.order_of(<object>order_id, fields, self.token, makers)
+            rest_order(self, order, 0, None)
+            continue
+        reject_duplicate(self, &new)
+        reserve_slot(self, &new)
+        rest_admitted(self, &new, hold_owner(self, <str?>makers[row[place].maker]))
+    return 0
+
+
 cdef list cancel_order(Book self, object order_id, object now_ms, object reason):
     cdef int64_t now
     cdef uint32_t slot

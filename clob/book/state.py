@@ -19,6 +19,7 @@ text, text            token, market
 ====================  =========================================================================
 """
 
+import struct
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from importlib import import_module
 from typing import Any, Protocol, TypeVar
@@ -28,6 +29,10 @@ from clob.order import Order, Side
 from clob.units import ORDER_ID_MAX
 
 B = TypeVar("B", bound="StoredBook")
+
+ROW = struct.Struct("=QIiqII")
+"""An order for ``rest_all``, except its id: size in wei (8 low bytes, 4 high bytes), price,
+expiration in seconds, index of its maker, side."""
 
 MAGIC = b"CLOBBOOK\x01"
 """First bytes of the canonical bytes: eight letters and the version."""
@@ -101,6 +106,20 @@ def _encode_order(order: StoredOrder) -> bytes:
     name = b"\x00" if isinstance(order.id, int) else b"\x01" + encode_text(order.id)
     rest = encode_text(order.maker) + order.expiration_s.to_bytes(8, "little")
     return name + number + order.remaining.to_bytes(16, "little") + rest
+
+
+def order_of(order_id: str | int, row: tuple[int, ...], token: str, makers: Sequence[str]) -> Order:
+    """Return the order of the fields of a :data:`ROW`."""
+    low, high, price, expiration_s, maker, side = row
+    return Order(
+        id=order_id,
+        token=token,
+        maker=makers[maker],
+        side=Side(side),
+        price=price,
+        size=high << 64 | low,
+        expiration_s=expiration_s,
+    )
 
 
 # ----- reading -------------------------------------------------------------------------------

@@ -532,6 +532,13 @@ class Matcher:
         """Return the ids of all known orders in the sequence of a snapshot. O(orders)."""
         return _snapshots.order_ids(self._idle)
 
+    def finished_ids(self) -> list[str | int]:
+        """Return the ids of the finished orders that are still readable, the first finished first.
+
+        They are the end of :meth:`order_ids`.
+        """
+        return _snapshots.finished_ids(self._idle)
+
     def restored_place(self, order_id: str | int) -> int | None:
         """Return the place of an order in :meth:`order_ids` of the restored snapshot.
 

@@ -20,7 +20,7 @@ from clob.events import (
     Trade,
 )
 from clob.market import Market
-from clob.matcher import complementary, entities, rejections, rollback
+from clob.matcher import complementary, entities, rejections, restoring, rollback
 from clob.matcher.amounts import resized, with_fees, with_policy
 from clob.matcher.entities import MarketState, OrderEntry
 from clob.matcher.order_index import OrderIndex
@@ -29,6 +29,7 @@ from clob.units import TIME_MAX
 
 if TYPE_CHECKING:
     from clob.book import Book
+    from clob.matcher.restoring import OrderReader
 
 BUY = Side.BUY
 GTC = TimeInForce.GTC
@@ -181,6 +182,12 @@ class Engine(OrderIndex):
         return self.book_class(
             token=token, lot_wei=market.lot_wei, capacity=capacity, market=market.id
         )
+
+    def restore_orders(
+        self, reader: "OrderReader", market_state: MarketState, count: int, is_yes: bool
+    ) -> list[str | int]:
+        """Rest the next orders of a snapshot, see :mod:`clob.matcher.restoring`."""
+        return restoring.restore_orders(self, reader, market_state, count, is_yes)
 
     def name_no(self, market: Market) -> None:
         """Set the NO token of a market that was added without one."""

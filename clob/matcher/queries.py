@@ -60,8 +60,14 @@ def open_orders(engine: "Engine", maker: str | None, market: str | None) -> list
 
 def awake_orders(engine: "Engine") -> list["OrderEntry"]:
     """Return the resting orders that are not asleep, see :class:`OrderIndex`."""
-    found = engine.entries.values()
-    return by_number(each for each in found if type(each) is not int and each.resting)
+    entries: list[OrderEntry] = []
+    for market_state in engine.markets.values():
+        for maker_state in market_state.makers.values():
+            entry = maker_state.first
+            while entry is not None:
+                entries.append(entry)
+                entry = entry.after
+    return by_number(entries)
 
 
 def balance_of(account: "Account | None") -> Balance:

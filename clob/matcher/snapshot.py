@@ -137,7 +137,12 @@ def order_ids(engine: "Engine") -> list[str | int]:
     ids: list[str | int] = []
     for market_state in engine.markets.values():
         ids += market_state.yes_book.ids() + market_state.no_book.ids()
-    return ids + [entry.order.id for entry in order_index.finished_orders(engine)]
+    return ids + finished_ids(engine)
+
+
+def finished_ids(engine: "Engine") -> list[str | int]:
+    """Return the ids of the finished orders in sequence."""
+    return [entry.order.id for entry in order_index.finished_orders(engine)]
 
 
 def _market_pieces(
@@ -354,7 +359,7 @@ def _restore_market(engine: "Engine", reader: StructReader) -> None:
         engine.asleep_starts.append(len(engine.asleep_offsets))
         engine.asleep_books.append((market_state, is_yes))
         if not market_state.complementary:
-            ids += engine.restore_book(market_state, reader.orders(count), is_yes)
+            ids += engine.restore_orders(reader, market_state, count, is_yes)
             continue
         for _ in range(count):
             of_token = reader.take(OutcomeState).is_yes

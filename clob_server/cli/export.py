@@ -218,7 +218,7 @@ def rows_of(log: SqliteLog, folder: Path, ids: Ids) -> Iterator[tuple[str, Wire]
     """Replay a log and yield rows with the names of their tables."""
     origin = log.origin.seq
     start = start_snapshot(Folder(folder), origin, origin)
-    seq, state = (0, ServerState()) if start is None else (start[0].seq, start[1])
+    seq, state = (0, ServerState()) if start is None else (start[0].seq, start[1]())
     rows = HistoryRows(state)
     for frame in log.read(seq):
         for command in commands_of(frame):

@@ -189,7 +189,7 @@ def repair_clock(log: SqliteLog, arguments: argparse.Namespace) -> int:
 def findings(log: SqliteLog, folder: Path, now_ms: int) -> Findings | None:
     """Replay a log; None if it begins after its time went wrong."""
     start = start_snapshot(Folder(folder), log.origin.seq, log.origin.seq)
-    found = Findings(ServerState() if start is None else start[1], now_ms)
+    found = Findings(ServerState() if start is None else start[1](), now_ms)
     if found.state.now_ms > now_ms:
         return None
     for frame in log.read(0 if start is None else start[0].seq):

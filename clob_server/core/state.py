@@ -67,6 +67,10 @@ _INEXACT: Final = 2
 """The version that is read where the log does not have the commands before the snapshot."""
 _NO_ID: Final = -1
 """Stands for a finished order whose id version 2 did not store."""
+_ARRAY: Final = 0x90
+"""First byte of an array of up to 15 items in MessagePack, without their number."""
+_SIZE: Final = struct.Struct("<I")
+"""The size of an attachment."""
 _ATTACHMENTS: Final = 8
 """The place of the attachments in a snapshot."""
 _CHANGES_MARKET: Final = frozenset({AddMarket, SetMarket, SetMode})
@@ -430,27 +434,49 @@ class ServerState:
     def snapshot(self) -> bytes:
         """Encode the whole state; equal states give equal bytes. O(everything)."""
         attachments = list(map(self._attachment, self.matcher.order_ids()))
-        return self._encode(self.matcher.snapshot(), joined(attachments))
+        return b"".join(self._pieces(self.matcher.snapshot(), joined(attachments)))
 
-    def _encode(self, matcher: bytes, attachments: tuple[bytes, bytes]) -> bytes:
-        """Encode the state with the snapshot of its matcher and its attachments."""
-        kept = _Kept(
-            version=_VERSION,
-            matcher=matcher,
-            registry=self.registry.snapshot(),
-            now_ms=self.now_ms,
-            num_orders=self.num_orders,
-            num_trades=self.num_trades,
-            changed_ms=sorted(
-                (name.encode(errors="surrogatepass"), now_ms)
-                for name, now_ms in self.changed_ms.items()
-            ),
-            charges=list(self.charges),
-            attachments=attachments,
-            finished=[_packed(each) for each in self._finished],
-            traded=sorted(name.encode(errors="surrogatepass") for name in self.traded),
+    def _pieces(self, matcher: bytes, attachments: tuple[bytes, bytes]) -> list[bytes]:
+        """Return the pieces of a snapshot with that of its matcher and its attachments.
+
+        Together they are the MessagePack of a :class:`_Kept`. The large ones are not copied.
+        """
+        encode = msgspec.msgpack.encode
+        changed_ms = sorted(
+            (name.encode(errors="surrogatepass"), now_ms)
+            for name, now_ms in self.changed_ms.items()
         )
-        return msgspec.msgpack.encode(kept)
+        numbers = (self.now_ms, self.num_orders, self.num_trades, changed_ms, list(self.charges))
+        finished = [_packed(each) for each in self._finished]
+        traded = sorted(name.encode(errors="surrogatepass") for name in self.traded)
+        sizes, data = attachments
+        return [
+            bytes((_ARRAY | len(_Kept.__struct_fields__),)),
+            encode(_VERSION),
+            head_of(matcher),
+            matcher,
+            encode(self.registry.snapshot()),
+            *map(encode, numbers),
+            bytes((_ARRAY | len(attachments),)),
+            head_of(sizes),
+            sizes,
+            head_of(data),
+            data,
+            encode(finished),
+            encode(traded),
+        ]
+
+    @staticmethod
+    def has_own_version(snapshot: bytes) -> bool:
+        """Return whether this version of the server wrote a snapshot.
+
+        Raises:
+            InvalidSnapshotError: the bytes are not from :meth:`snapshot`.
+        """
+        try:
+            return msgspec.msgpack.decode(snapshot, type=_Head).version == _VERSION
+        except msgspec.MsgspecError as error:
+            raise InvalidSnapshotError(f"not a snapshot of a server: {error}") from None
 
     @classmethod
     def restore(cls, snapshot: bytes, *, inexact: bool = False) -> "ServerState":
@@ -493,7 +519,7 @@ class ServerState:
         state.now_ms = kept.now_ms
         state._restore_attachments(*kept.attachments)
         # Matcher.restore has checked its own part.
-        if state._encode(kept.matcher, kept.attachments) != snapshot:
+        if not has_pieces(snapshot, state._pieces(kept.matcher, kept.attachments)):
             raise InvalidSnapshotError("not a snapshot of a server: it has another encoding")
         return state
 
@@ -503,18 +529,35 @@ class ServerState:
         Raises:
             InvalidSnapshotError: they are not those of all orders.
         """
-        ids = self.matcher.order_ids()
-        if len(sizes) != 4 * len(ids):
+        finished = self.matcher.finished_ids()
+        resting = len(self.matcher)
+        if len(sizes) != 4 * (resting + len(finished)):
             raise InvalidSnapshotError("not a snapshot of a server: it lacks attachments of orders")
         # With a 0 in front: an attachment begins where the one before ends.
-        ends = accumulate(struct.unpack(f"<{len(ids)}I", sizes), initial=0)
+        ends = accumulate((size for (size,) in _SIZE.iter_unpack(sizes)), initial=0)
         self._restored, self._restored_ends = attachments, array("Q", ends)
         if self._restored_ends[-1] != len(attachments):
             raise InvalidSnapshotError("not a snapshot of a server: attachments have other sizes")
-        for place in range(len(self.matcher), len(ids)):
+        for place, order_id in enumerate(finished, resting):
             attachment = self._attachment_at(place)
             if attachment:
-                self._attachments[ids[place]] = attachment
+                self._attachments[order_id] = attachment
+
+
+def has_pieces(data: bytes, pieces: Iterable[bytes]) -> bool:
+    """Return whether data are these pieces, one after the other, without joining them."""
+    at = 0
+    for piece in pieces:
+        if not data.startswith(piece, at):
+            return False
+        at += len(piece)
+    return at == len(data)
+
+
+def head_of(data: bytes) -> bytes:
+    """Return the bytes in front of ``data`` in MessagePack."""
+    bits = 8 if len(data) < 2**8 else 16 if len(data) < 2**16 else 32
+    return {8: b"\xc4", 16: b"\xc5", 32: b"\xc6"}[bits] + len(data).to_bytes(bits // 8, "big")
 
 
 def joined(attachments: Sequence[bytes]) -> tuple[bytes, bytes]:

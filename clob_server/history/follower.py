@@ -2,9 +2,9 @@
 
 The server holds the lock on the log, so the follower never opens it. It receives the frames on
 standard input, each after it became durable, applies the commands to a second copy of the state,
-and compares the event hash in each frame with its own. On standard output it writes 8-byte
-little-endian numbers: first the command after which it wants to begin, then the last command in
-history after each write.
+which it restores at the first frame, and compares the event hash in each frame with its own. On
+standard output it writes 8-byte little-endian numbers: first the command after which it wants to
+begin, then the last command in history after each write.
 
 The end of the input means that the server has ended. The follower then writes the rows of the
 frames it has, but no more snapshots, since the next server may be reading them. If the server stops
@@ -20,6 +20,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Final
 
@@ -42,6 +43,7 @@ from clob_server.history.store import (
 from clob_server.history.supervisor import BEAT, BEAT_S, NUMBER, READ_BYTES
 from clob_server.log import Folder, Log, LogDamagedError, Snapshot, Tail
 from clob_server.log.files import (
+    DAMAGED_SUFFIX,
     keep_snapshot,
     read_snapshot,
     snapshot_names,
@@ -87,18 +89,26 @@ class Replica:
         self.cadence: Final = SnapshotCadence(self._files, snapshot_commands)
         """Decides when :meth:`snapshot` is called."""
         self._ends_at_tail = ends_at(store.applied, tail)
-        start = start_snapshot(self._files, store.applied.seq, origin)
-        self._state = ServerState() if start is None else start[1]
-        self._rows = HistoryRows(self._state)
         self.at: Applied = Applied()
         """Position: the last command applied."""
+        start = start_snapshot(self._files, store.applied.seq, origin)
+        self._restored = ServerState if start is None else start[1]
         if start is not None:
-            seq = start[0].seq
-            self.at = Applied(seq, start[0].chain_hash, start[0].event_hash)
+            self.at = start[0]
+            seq = self.at.seq
             if seq > store.applied.seq:  # the commands between them were dropped
                 store.skip_to(seq)
             if seq == store.applied.seq:
                 self._check_same_log(seq - 1)
+
+    @cached_property
+    def _state(self) -> ServerState:
+        """The copy of the state, restored before the first command: an idle follower has none."""
+        return self._restored()
+
+    @cached_property
+    def _rows(self) -> HistoryRows:
+        return HistoryRows(self._state)
 
     @property
     def written(self) -> int:
@@ -168,11 +178,16 @@ def ends_at(applied: Applied, tail: Tail) -> bool:
     return (applied.seq, applied.chain_hash) == (tail.seq, tail.chain_hash)
 
 
-def start_snapshot(files: Folder, written: int, origin: int) -> tuple[Snapshot, ServerState] | None:
+def start_snapshot(
+    files: Folder, written: int, origin: int
+) -> tuple[Applied, Callable[[], ServerState]] | None:
     """Return the newest usable snapshot that is not beyond history; None to start from the start.
 
     If the commands up to ``origin`` were dropped and every usable snapshot is beyond history,
     return the oldest one; history then lacks the commands between.
+
+    Returns:
+        The position of the snapshot, and a function that returns its state.
 
     Raises:
         LogDamagedError: the beginning was dropped and there is no usable snapshot.
@@ -184,7 +199,10 @@ def start_snapshot(files: Folder, written: int, origin: int) -> tuple[Snapshot, 
         snapshot = read_snapshot(files, name)
         try:
             if not isinstance(snapshot, str):
-                return snapshot, ServerState.restore(snapshot.state, inexact=origin > 0)
+                at = Applied(snapshot.seq, snapshot.chain_hash, snapshot.event_hash)
+                if not ServerState.has_own_version(snapshot.state):
+                    ServerState.restore(snapshot.state, inexact=origin > 0)
+                return at, partial(restored, files, name, inexact=origin > 0)
             problem = snapshot
         except InvalidSnapshotError as error:
             problem = str(error)
@@ -192,6 +210,25 @@ def start_snapshot(files: Folder, written: int, origin: int) -> tuple[Snapshot, 
     if origin:
         raise LogDamagedError(f"commands up to {origin} were dropped and there is no snapshot")
     return None
+
+
+def restored(files: Folder, name: str, *, inexact: bool) -> ServerState:
+    """Return the state of a snapshot whose bytes were checked before.
+
+    Raises:
+        LogDamagedError: it cannot be used. It is set aside, so that the next follower starts from
+            an older one.
+    """
+    snapshot = read_snapshot(files, name)
+    problem: str | InvalidSnapshotError
+    try:
+        if not isinstance(snapshot, str):
+            return ServerState.restore(snapshot.state, inexact=inexact)
+        problem = snapshot
+    except InvalidSnapshotError as error:
+        problem = error
+    files.rename(name, f"{name}{DAMAGED_SUFFIX}")
+    raise LogDamagedError(f"{name}: {problem}")
 
 
 def open_store(folder: Path, days: int, tail: Tail) -> HistoryStore:

@@ -1,0 +1,156 @@
+"""The compiled reader of a snapshot's orders agrees with the reader in plain Python."""
+
+import hashlib
+import random  # noqa: TID251 - seeded, and outside the engine
+import struct
+
+import pytest
+
+from clob import Cancel, Limits, Market, Order, SelfTrade, Side, Submit, TimeInForce
+from clob.book import state as state_py
+from clob.errors import (
+    DuplicateOrderError,
+    InvalidSnapshotError,
+    RejectedError,
+    SeedWouldCrossError,
+)
+from tests.matchers import load, opened
+
+MAKERS = ("M", "N" * 42, "", "ü")
+
+
+def draw(rng, number):
+    """Return an order that rests; every field takes plain and rare values."""
+    side = rng.choice(tuple(Side))
+    expiration_s = rng.choice((0, 0, 2**33 + rng.randrange(3), 2**64))
+    order_id = rng.choice((number, f"id-{number}", f"é-{number}"))
+    return Submit(
+        market="m",
+        order=Order(
+            id=order_id,
+            token=f"m-{rng.choice(('yes', 'no'))}",
+            maker=rng.choice(MAKERS),
+            side=side,
+            price=rng.randint(1, 49) + 50 * side,
+            size=rng.choice((1, 10**18, 2**64, 2**64 - 1, 2**95 + number)),
+            time_in_force=rng.choice((TimeInForce.GTC, TimeInForce.GTD))
+            if expiration_s
+            else TimeInForce.GTC,
+            expiration_s=expiration_s,
+            post_only=rng.random() < 0.5,
+            self_trade=rng.choice((None, *SelfTrade)),
+            nonce=rng.choice((0, 2**70, 2**256 - 1)),
+            collateral=rng.choice((None, 0, 2**200)),
+            fee_rate_bps=rng.choice((None, 5)),
+            smart_wallet=rng.choice(("", "wallet", "ß")),
+        ),
+        now_ms=1,
+        client_id=rng.choice((None, f"c{number}", f"ç{number}")),
+        order_hash=rng.choice((None, number.to_bytes(32, "big"))),
+    )
+
+
+def filled(kind, seed, count=60):
+    """Return a matcher with resting orders, some of them reduced."""
+    rng = random.Random(seed)
+    matcher = opened(load(kind), Market(id="m", yes="m-yes", no="m-no"))
+    matcher.set_limits(Limits(orders_max=count), 1)
+    for number in range(1, count):
+        command = draw(rng, number)
+        matcher.apply(command)
+        if command.order.size > 1 and rng.random() < 0.3:
+            matcher.reduce(command.order.id, command.order.size // 2, 1)
+    return matcher
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_compiled_and_python_restore_the_same_orders(seed):
+    state = filled("compiled", seed).snapshot()
+    kinds = [load(name).restore(state) for name in ("python", "compiled")]
+    for each in kinds:
+        each.audit()
+        assert each.snapshot() == state
+    python, compiled = kinds
+    assert compiled.open_orders() == python.open_orders()
+    assert compiled.order_ids() == python.order_ids()
+    assert compiled.next_expiry_s == python.next_expiry_s
+    assert set(compiled.used_hashes) == set(python.used_hashes)
+    for order_id in python.order_ids():
+        assert compiled.restored_place(order_id) == python.restored_place(order_id)
+        cancel = Cancel(order_id=order_id, now_ms=2)
+        assert compiled.apply(cancel) == python.apply(cancel)
+    assert compiled.snapshot() == python.snapshot()
+
+
+def test_more_orders_than_a_chunk_are_restored():
+    matcher = filled("compiled", 1, 3_000)
+    again = matcher.restore(matcher.snapshot())
+    again.audit()
+    assert again.state_hash() == matcher.state_hash()
+
+
+def damaged(state, rng):
+    """Return a snapshot with a changed or missing byte and the hash that fits."""
+    body = bytearray(state[:-32])
+    place = rng.randrange(9, len(body))
+    if rng.random() < 0.2:
+        del body[place : place + rng.randint(1, 3)]
+    else:
+        body[place] = rng.randrange(256)
+    return bytes(body) + hashlib.blake2b(body, digest_size=32).digest()
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_compiled_and_python_reject_the_same_damage(seed):
+    rng, state = random.Random(seed), filled("compiled", seed, 8).snapshot()
+    classes = [load(name) for name in ("python", "compiled")]
+    for _ in range(100):
+        other, outcomes = damaged(state, rng), []
+        for matcher_class in classes:
+            try:
+                matcher = matcher_class.restore(other)
+                assert matcher.snapshot() == other
+                outcomes.append("restored")
+            except InvalidSnapshotError:
+                outcomes.append("rejected")
+        assert outcomes[0] == outcomes[1]
+
+
+# ----- the book -----------------------------------------------------------------------------
+
+
+def row(price=40, size=5, maker=0, side=0, expiration_s=0):
+    """Return an order of a book as bytes."""
+    return state_py.ROW.pack(size & 2**64 - 1, size >> 64, price, expiration_s, maker, side)
+
+
+def test_rest_all_equals_rest(book_class):
+    one, other = book_class(token="t"), book_class(token="t")
+    rows = [row(40), row(60, 2**95, 1, 1, 2**40), row(40, 7, 1), row(41, 1, 2)]
+    one.rest_all(["a", 5, "c", "d"], b"".join(rows), ["M", "N", ""])
+    for order_id, each in zip(["a", 5, "c", "d"], rows, strict=True):
+        other.rest(state_py.order_of(order_id, state_py.ROW.unpack(each), "t", ["M", "N", ""]))
+    one.check()
+    assert one.state_bytes() == other.state_bytes()
+
+
+@pytest.mark.parametrize(
+    ("ids", "rows", "error"),
+    [
+        (["a", "a"], [row(), row()], DuplicateOrderError),
+        (["a", "b"], [row(60), row(50, side=1)], SeedWouldCrossError),
+        (["a"], [row(price=100)], RejectedError),
+        (["a"], [row(size=0)], RejectedError),
+        (["a"], [row(side=2)], ValueError),
+        (["a"], [row(maker=1)], IndexError),
+        (["a"], [row()[:-1]], (ValueError, struct.error)),
+        (["a"], [row(), row()], ValueError),
+        ([""], [row()], RejectedError),
+        ([-1], [row()], RejectedError),
+    ],
+)
+def test_rest_all_rejects_as_rest_does(book_class, ids, rows, error):
+    book = book_class(token="t")
+    with pytest.raises(error):
+        book.rest_all(ids, b"".join(rows), ["M"])
+    book.check()
