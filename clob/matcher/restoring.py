@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Protocol
 from clob.matcher.state_records import OrderSnapshot
 
 if TYPE_CHECKING:
+    from array import array
+
     from clob.matcher.entities import MarketState
     from clob.matcher.order_index import OrderIndex
 
@@ -37,3 +39,8 @@ def restore_orders(
         ClobError, LookupError, ValueError: the bytes or the orders are invalid.
     """
     return index.restore_book(market_state, reader.orders(count), is_yes)
+
+
+def are_distinct(numbers: "array[int]") -> bool:
+    """Return whether no number of an array of type ``q`` appears twice."""
+    return len(set(numbers)) == len(numbers)

@@ -8,6 +8,7 @@ with rare values, and those of markets with accounts or of complementary markets
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy
 
 from clob.matcher.entities cimport MakerState, MarketState
@@ -20,6 +21,7 @@ cdef extern from "Python.h":
 cdef enum:
     CHUNK = 1024                # orders that enter the book together
     INTEGER_BYTES_MAX = 32      # as in clob.codec.layout
+    BITS_PER_NUMBER = 256       # most bits per number of a set of bits, the size of one in a set
 
 cdef extern from *:
     uint64_t TIME_MAX "0x7FFFFFFFFFFFFFFFu"
@@ -283,3 +285,30 @@ def restore_orders(
         chunk = restore_chunk(index, reader, market_state, count - len(ids), is_yes)
         ids += chunk or index.restore_book(market_state, reader.orders(1), is_yes)
     return ids
+
+
+def are_distinct(const int64_t[::1] numbers not None):
+    # A bit for each number between the smallest and the greatest, unless they are far apart.
+    cdef Py_ssize_t place
+    cdef int64_t least, most
+    cdef uint64_t bit
+    cdef uint8_t* seen
+    if not len(numbers):
+        return True
+    least = most = numbers[0]
+    for place in range(len(numbers)):
+        least, most = min(least, numbers[place]), max(most, numbers[place])
+    if least < 0 or most - least > BITS_PER_NUMBER * <int64_t>len(numbers):
+        return len(set(numbers)) == len(numbers)
+    seen = <uint8_t*>calloc((most - least >> 3) + 1, 1)
+    if seen == NULL:
+        raise MemoryError
+    try:
+        for place in range(len(numbers)):
+            bit = numbers[place] - least
+            if seen[bit >> 3] >> (bit & 7) & 1:
+                return False
+            seen[bit >> 3] |= <uint8_t>(1 << (bit & 7))
+        return True
+    finally:
+        free(seen)

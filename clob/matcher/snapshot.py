@@ -17,7 +17,7 @@ import msgspec
 from clob.codec import read, write
 from clob.errors import ClobError, InvalidSnapshotError
 from clob.events import MatchType, RemovalReason
-from clob.matcher import order_index, rejections, settlement
+from clob.matcher import order_index, rejections, restoring, settlement
 from clob.matcher.state_records import (
     AccountState,
     FinishedState,
@@ -312,7 +312,7 @@ def check_order(state: OrderSnapshot) -> None:
 
 def check_numbers(numbers: "array[int]", last: int) -> None:
     """Raise if two orders share a number, or one is above the last number."""
-    if len(set(numbers)) != len(numbers):
+    if not restoring.are_distinct(numbers):
         raise ValueError("two orders have the same number")
     if max(numbers, default=0) > last:
         raise ValueError(f"order number {max(numbers)} is above {last}, the last one")

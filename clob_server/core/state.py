@@ -4,6 +4,7 @@ It changes by commands alone, in log order. Only the matcher makes events.
 """
 
 import struct
+import sys
 from array import array
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Sequence
@@ -69,8 +70,6 @@ _NO_ID: Final = -1
 """Stands for a finished order whose id version 2 did not store."""
 _ARRAY: Final = 0x90
 """First byte of an array of up to 15 items in MessagePack, without their number."""
-_SIZE: Final = struct.Struct("<I")
-"""The size of an attachment."""
 _ATTACHMENTS: Final = 8
 """The place of the attachments in a snapshot."""
 _CHANGES_MARKET: Final = frozenset({AddMarket, SetMarket, SetMode})
@@ -534,7 +533,10 @@ class ServerState:
         if len(sizes) != 4 * (resting + len(finished)):
             raise InvalidSnapshotError("not a snapshot of a server: it lacks attachments of orders")
         # With a 0 in front: an attachment begins where the one before ends.
-        ends = accumulate((size for (size,) in _SIZE.iter_unpack(sizes)), initial=0)
+        each = array("I", sizes)
+        if sys.byteorder == "big":
+            each.byteswap()
+        ends = accumulate(each, initial=0)
         self._restored, self._restored_ends = attachments, array("Q", ends)
         if self._restored_ends[-1] != len(attachments):
             raise InvalidSnapshotError("not a snapshot of a server: attachments have other sizes")

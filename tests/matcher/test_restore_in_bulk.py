@@ -1,8 +1,10 @@
 """The compiled reader of a snapshot's orders agrees with the reader in plain Python."""
 
 import hashlib
+import importlib
 import random  # noqa: TID251 - seeded, and outside the engine
 import struct
+from array import array
 
 import pytest
 
@@ -14,7 +16,7 @@ from clob.errors import (
     RejectedError,
     SeedWouldCrossError,
 )
-from tests.matchers import load, opened
+from tests.matchers import from_source, load, opened
 
 MAKERS = ("M", "N" * 42, "", "ü")
 
@@ -154,3 +156,13 @@ def test_rest_all_rejects_as_rest_does(book_class, ids, rows, error):
     with pytest.raises(error):
         book.rest_all(ids, b"".join(rows), ["M"])
     book.check()
+
+
+@pytest.mark.parametrize("kind", ["python", "compiled"])
+def test_numbers_that_appear_twice_are_found(kind):
+    name = "clob.matcher.restoring"
+    module = from_source(name) if kind == "python" else importlib.import_module(name)
+    for numbers in ([], [5], [3, 1, 2], [0, 2**63 - 1], [9, 1, 8], list(range(100, 0, -1))):
+        assert module.are_distinct(array("q", numbers))
+        for each in numbers:
+            assert not module.are_distinct(array("q", [*numbers, each]))
