@@ -103,10 +103,10 @@ docs: build  ## Build the documentation into build/docs; a warning is an error.
 
 # WHEELS_ARGS="--pythons python3.12 --no-pages --tests" builds one wheel, makes a first trade, no more.
 wheels: $(TOOLS)  ## Build the sdist and a wheel per Python found, and prove each.
-	$(BIN)/python -m release.wheels $(WHEELS_ARGS)
+	$(BIN)/python -m tests.release.wheels $(WHEELS_ARGS)
 
 first-hour: $(TOOLS)  ## Measure from a clone to trading and to a checked backtest.
-	$(BIN)/python -m release.clone
+	$(BIN)/python -m tests.release.clone
 
 # Compiles a copy of the package and copies the tests next to it. Sanitizers write to the file
 # descriptor of stderr, which pytest must not capture.

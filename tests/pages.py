@@ -39,7 +39,9 @@ NEEDS = {
     "a public network": r"^(pip install|git clone|python -m tests.real.published|clob record wss:)",
     "a chain": r" --chain https://",
     "an installation": r"^make( (?!run|help)\w+)?$",
-    "minutes": r"^make (test|bench)$|^CFLAGS=.* build_ext|^python -m benchmarks\b|^pytest benchmarks/",
+    "minutes": (
+        r"^make (test|bench)$|^CFLAGS=.* build_ext|^python -m benchmarks\b|^pytest benchmarks/"
+    ),
 }
 """Reasons that exclude commands, and the commands that each explains."""
 MARK = re.compile(r"<!-- needs: (.*) -->\n*$")

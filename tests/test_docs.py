@@ -32,7 +32,7 @@ WHOLE_MODULES = {
         f"clob.replay.{name}"
         for name in (
             "io.detect", "readers.lobster", "readers.dbn", "sim.strategy", "sim.orders",
-            "sim.latency", "sim.fees", "sim.fee_schedules",
+            "sim.latency", "sim.fees", "sim.fee_schedules", "bets",
         )
     ),
 }  # fmt: skip

@@ -22,7 +22,7 @@ def files(*patterns):
 
 
 PACKAGES = files("clob/**/*.py", "clob_server/**/*.py")
-PYTHON = [*PACKAGES, *files("benchmarks/**/*.py", "release/*.py", "tests/**/*.py")]
+PYTHON = [*PACKAGES, *files("benchmarks/**/*.py", "tests/**/*.py")]
 CYTHON = files("clob/**/*.pyx", "clob/**/*.px[di]")
 DOCUMENTS = files("*.md", "docs/**/*.md", "benchmarks/**/*.md")
 SETTINGS = files("Makefile", "*.toml", "*.in", "setup.py", "conftest.py", "docs/conf.py")
@@ -325,7 +325,7 @@ def without_code(text):
 @pytest.mark.parametrize(
     "paths",
     [
-        pytest.param([*PACKAGES, *CYTHON, *files("benchmarks/**/*.py", "release/*.py")], id="code"),
+        pytest.param([*PACKAGES, *CYTHON, *files("benchmarks/**/*.py")], id="code"),
         pytest.param(DOCUMENTS, id="documents"),
     ],
 )

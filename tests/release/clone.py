@@ -1,7 +1,7 @@
 """Measure a newcomer's way: from ``git clone`` to a market that trades, and to a checked backtest.
 
-``python -m release.clone`` clones the committed tree into ``build/clone`` and runs the commands of
-README.md under *Quick start* there, the demo on a free port.
+``python -m tests.release.clone`` clones the committed tree into ``build/clone`` and runs the
+commands of README.md under *Quick start* there, the demo on a free port.
 """
 
 import re
@@ -14,9 +14,9 @@ import time
 import urllib.request
 from pathlib import Path
 
-from release.environments import ReleaseError, environment, report, run
+from tests.release.environments import ReleaseError, environment, report, run
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "build" / "clone"
 LIMIT_S = 600
 READY = "listening on "

@@ -30,9 +30,9 @@ DEMO = "http://127.0.0.1:8000"
 DEMO_EXTRAS = "devchain,replay"
 DEMO_READY = "listening on"
 NOT_RUN = {
-    r"git clone ": "the repository is the tree of this wheel; see release/clone.py",
+    r"git clone ": "the repository is the tree of this wheel; see tests/release/clone.py",
     r"make test\b": "needs the tree",
-    r"\.venv/bin/": "needs the tree; see release/clone.py",
+    r"\.venv/bin/": "needs the tree; see tests/release/clone.py",
     r"clob-client ": "needs the key of a wallet in a file",
     r"clob (record|paper) ": "runs until it is stopped",
     r"clob .*\b(dump|day|day1|AAPL[\w-]*|my-day)\.": "needs a recording of the reader's own",

@@ -1,13 +1,14 @@
 """Build the sdist and a wheel per Python, and test each wheel in empty environments.
 
-``python -m release.wheels`` reads the tree and writes ``dist/``; its scratch files are in
+``python -m tests.release.wheels`` reads the tree and writes ``dist/``; its scratch files are in
 ``build/wheels``. A Python that is not found is named and skipped. Steps for each of the others:
 
 1. Build the wheel from the unpacked sdist. On Linux, auditwheel tags it for the oldest glibc
    or musl that it runs on.
 2. Check its size, its files, and that no compiled module has debug sections.
 3. Install the wheel alone in an empty environment and make the first trade.
-4. Follow the pages of a first hour, each in an empty environment; see ``release.follow_page``.
+4. Follow the pages of a first hour, each in an empty environment; see
+   ``tests.release.follow_page``.
 5. Install the extra ``test`` and run the tests, with the wheel instead of the tree.
 """
 
@@ -22,9 +23,10 @@ import zipfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from release.environments import ReleaseError, create, report, run
+from tests.release.environments import ReleaseError, create, report, run
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
+FOLLOWER = ROOT / "tests" / "release" / "follow_page.py"
 DIST = ROOT / "dist"
 SCRATCH = ROOT / "build" / "wheels"
 VERSIONS = ("3.11", "3.12", "3.13", "3.14")
@@ -47,7 +49,7 @@ REQUIRED = (
     "*.dist-info/licenses/LICENSE",
 )
 """Patterns of which each matches a file of a wheel."""
-FORBIDDEN = r"^(tests|benchmarks|docs|examples|release)/|\.(c|h|pyx|pxd|pxi)$|__pycache__"
+FORBIDDEN = r"^(tests|benchmarks|docs|examples)/|\.(c|h|pyx|pxd|pxi)$|__pycache__"
 COPIED = (
     "pyproject.toml",
     "conftest.py",
@@ -56,7 +58,6 @@ COPIED = (
     "deploy",
     "docs",
     "examples",
-    "release",
 )
 TESTS = ("README.md", "docs", "tests")
 PAGES = (
@@ -197,7 +198,12 @@ def follow_pages(python: str, wheel: Path, folder: Path) -> None:
         programs = create(python, own)
         (own / "empty").mkdir()
         begin_s = time.monotonic()
-        command = (programs / "python", ROOT / "release" / "follow_page.py", ROOT / name, wheel)
+        command = (
+            programs / "python",
+            FOLLOWER,
+            ROOT / name,
+            wheel,
+        )
         try:
             output = run(*command, folder=own / "empty")
         except ReleaseError as error:
@@ -254,7 +260,7 @@ def prove(
 
 def arguments() -> argparse.ArgumentParser:
     """Describe the command line."""
-    parser = argparse.ArgumentParser(prog="python -m release.wheels", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m tests.release.wheels", description=__doc__)
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     names = [f"python{version}" for version in VERSIONS]
     parser.add_argument("--pythons", nargs="+", default=names, help="commands or paths")

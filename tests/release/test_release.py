@@ -11,10 +11,10 @@ import msgspec
 import pytest
 
 import clob
-from release import wheels
-from release.environments import ReleaseError
+from tests.release import wheels
+from tests.release.environments import ReleaseError
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 
 pytestmark = pytest.mark.skipif(
     not (ROOT / "CITATION.cff").is_file(), reason="not here: the package is not in the tree"
@@ -56,7 +56,7 @@ def test_the_page_of_platforms_lists_each_configured_one():
         assert version in page
 
 
-# ----- programs of release/ ---------------------------------------------------------------------
+# ----- programs ---------------------------------------------------------------------
 
 PAGE = """# A page
 
@@ -78,7 +78,7 @@ def follow(folder, **words):
     """Follow a page in a folder; return exit code and output."""
     page = folder / "page.md"
     page.write_text(PAGE.format(**words))
-    command = [sys.executable, ROOT / "release" / "follow_page.py", page, "clob.whl"]
+    command = [sys.executable, ROOT / "tests" / "release" / "follow_page.py", page, "clob.whl"]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
     return done.returncode, done.stdout
 
