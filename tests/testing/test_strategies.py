@@ -105,7 +105,7 @@ def test_commands_of_a_book_are_rejected_for_its_state_only():
 
 
 def test_commands_of_a_book_trade_and_remove_expired_orders():
-    events = [outcomes(Book(), stream)[0] for stream in drawn(commands())]
+    events = [outcomes(Book(), stream)[0] for stream in drawn(commands(), 300)]
     assert sum(map(traded, events)) > len(events) / 5
     assert any(getattr(event, "reason", None) == "expired" for each in events for event in each)
 
