@@ -146,6 +146,7 @@ SAMPLES = {
     "day1.frames.gz": lambda: gzip.compress(journal("sun")),
     "day2.frames.gz": lambda: gzip.compress(journal("rain")),
     "dump.jsonl": POLYMARKET.encode,
+    "rain.jsonl": POLYMARKET.encode,
     "dump.jsonl.gz": lambda: gzip.compress(POLYMARKET.encode()),
 }
 """Files that the pages read, and functions that return their content."""
