@@ -38,7 +38,7 @@ NEEDS = {
     "root": r"^(useradd|sudo|install) |/(opt|etc|var)/",
     "a public network": r"^(pip install|git clone|python -m tests.real.published|clob record wss:)",
     "a chain": r" --chain https://",
-    "an installation": r"^make( (?!run|help)\w+)?$",
+    "an installation": r"^make( (?!run|help)\w+)?$|^\.venv/",
     "minutes": (
         r"^make (test|bench)$|^CFLAGS=.* build_ext|^python -m benchmarks\b|^pytest benchmarks/"
     ),
@@ -211,17 +211,23 @@ class Page:
         for program in ("curl", "promtool"):
             if re.search(rf"^{program} ", text, re.MULTILINE) and not shutil.which(program):
                 pytest.skip(f"{program} is not installed")
-        done = subprocess.run(
-            ["bash", "-euc", text],
-            env=self.environment(CLOB_URL=url or ""),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            check=False,
-            timeout=COMMAND_S,
-        )
-        assert done.returncode == 0, f"{text}\nended with {done.returncode}:\n{done.stdout}"
+        with tempfile.TemporaryFile("w+") as output:
+            # A process group, so that a command that is late ends with its children.
+            shell = subprocess.Popen(
+                ["bash", "-euc", text],
+                env=self.environment(CLOB_URL=url or ""),
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                start_new_session=True,
+            )
+            try:
+                code = shell.wait(COMMAND_S)
+            except subprocess.TimeoutExpired:
+                os.killpg(shell.pid, signal.SIGKILL)
+                code = shell.wait()
+            output.seek(0)
+            assert code == 0, f"{text}\nended with {code}:\n{output.read()}"
 
     def environment(self, **more):
         """Return the environment of commands, with the programs of this Python."""

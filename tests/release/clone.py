@@ -26,7 +26,7 @@ CHECKED = "recorded fills reproduced exactly"
 def commands() -> list[str]:
     """Return the shell commands of the quick start."""
     section = (ROOT / "README.md").read_text().partition("## Quick start")[2].partition("\n## ")[0]
-    lines = re.findall(r"```\n(.*?)```", section, re.DOTALL)[0].splitlines()
+    lines = "".join(re.findall(r"```sh\n(.*?)```", section, re.DOTALL)).splitlines()
     return [" ".join(shlex.split(line, comments=True)) for line in lines]
 
 
