@@ -288,7 +288,7 @@ def test_best_of_others_skips_orders_of_one_owner(book_class):
     assert book._best_of_others(7) == (None, None)
     book.run(events)
     assert book._best_of_others(7) == (48, 52)
-    assert book._best_of_others(8) == (50, None)
+    assert book._best_of_others(8) == (50, 52)
     assert book._best_of_others(9) == (50, 52)
     book.submit(buy("late", 50, 1))
     assert book._best_of_others(7) == (50, 52)
