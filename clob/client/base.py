@@ -1,5 +1,6 @@
 """State of a client: its wallet, and facts of the server that it reads once."""
 
+import math
 import operator
 import time
 from collections.abc import Mapping
@@ -65,6 +66,11 @@ class ClockReading(NamedTuple):
     """Time from the request to the response."""
     read_ms: float
     """Time of the reading, by the monotonic clock."""
+
+    @property
+    def error_ms(self) -> int:
+        """Most by which the server's time is later: its reading took either way."""
+        return math.ceil(self.round_trip_ms / 2)
 
     def now_ms(self) -> int:
         """Return the server's time, Unix milliseconds."""

@@ -323,12 +323,13 @@ class Trading(OrderRoutes):
         }
 
         def message(now_ms: int) -> Signed:
+            error_ms = 0 if self._clock is None else self._clock.error_ms
             return SignedCancelAll(
                 maker=self.maker,
                 market_id=market or "",
                 token_id=token_id or "",
                 side=BOTH_SIDES if which is None else which,
-                timestamp_ms=now_ms + TICK_MS,
+                timestamp_ms=now_ms + error_ms + TICK_MS,
             )
 
         def send(body: dict[str, Any]) -> Steps[CancelledBody]:

@@ -1,5 +1,8 @@
 """Orders, cancels and signatures of the client at a real server."""
 
+import time
+
+import httpx
 import pytest
 from eth_account import Account
 
@@ -173,6 +176,21 @@ def test_cancel_all_reaches_every_acknowledged_order(client, market):
         client.buy(market.id, "YES", price=40, size="1")
         assert client.cancel_all(market.id).num_cancelled >= 1
     assert list(client.orders(market=market.id)) == []
+
+
+def test_cancel_all_reaches_orders_after_a_slow_reading_of_the_clock(live, market):
+    def slow(response):
+        if response.request.url.path == "/api/time":
+            time.sleep(0.2)
+
+    with (
+        httpx.Client(event_hooks={"response": [slow]}) as http,
+        Client(live.url, signer=f"0x{0xBEF:064x}", http=http) as client,
+    ):
+        client.sync_clock()
+        client.buy(market.id, market.yes, price=40, size="1")
+        assert client.cancel_all().num_cancelled == 1
+        assert list(client.orders()) == []
 
 
 def test_nonce_is_used_by_later_orders(live, market):
