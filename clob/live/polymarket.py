@@ -6,8 +6,9 @@ compares with the messages before.
 
 import asyncio
 import os
+import ssl
 from collections.abc import Callable, Sequence
-from typing import Any, Final, Unpack
+from typing import Any, Final, Literal
 from urllib.parse import urlsplit, urlunsplit
 
 import msgspec
@@ -16,11 +17,12 @@ from clob.client import (
     Backoff,
     ClientError,
     ConnectionFailedError,
-    FeedOptions,
     InvalidCallError,
     UnexpectedReplyError,
 )
+from clob.client.calls import seconds
 from clob.client.connection import KeptConnection, feed_url
+from clob.client.feed_base import OPEN_MAX_S
 from clob.live.recorder import FeedRecorder, FeedSummary
 from clob.live.source import START_S, signal_stop
 from clob.wire.messages import POLICY
@@ -31,8 +33,6 @@ PING, PONG, NO_BOOKS = b"PING", b"PONG", b"[]"
 """A sign of life, its answer, and the answer to a subscription to tokens without a book."""
 TRADE: Final = "last_trade_price"
 """The ``event_type`` of a trade."""
-CONNECT_S: Final = 10.0
-"""Longest time of one attempt to connect."""
 
 
 class _Header(msgspec.Struct):
@@ -154,7 +154,10 @@ def record_polymarket(
     *,
     tokens: Sequence[str],
     duration_s: float | None = None,
-    **options: Unpack[FeedOptions],
+    heartbeat_s: float = PING_S,
+    backoff: Backoff | None = None,
+    proxy: str | Literal[True] | None = True,
+    tls: ssl.SSLContext | None = None,
 ) -> FeedSummary:
     """Record the market channel of some tokens, until Ctrl-C, SIGTERM or the end of the duration.
 
@@ -168,53 +171,57 @@ def record_polymarket(
         tokens: ids of the tokens, at least one. A replay needs both of a market to check trades
             in each of its books.
         duration_s: time after which it ends; None for no limit.
-        options: ``backoff``, ``proxy``, ``tls`` and ``heartbeat_s`` of
-            :class:`~clob.client.Feed`, the last by default 10.
+        heartbeat_s: seconds of silence after which the connection is asked for a sign of life;
+            after three times as many it is replaced.
+        backoff: waits between connections.
+        proxy: URL of an HTTP or SOCKS proxy; True uses that of the environment, None none.
+        tls: context of ``https`` and ``wss``; None is the default one.
 
     Returns:
         The counts, with the error that ended it if there is one. Their markets are the tokens.
 
     Raises:
-        InvalidCallError: there are no tokens, or the address cannot be used.
+        InvalidCallError: there are no tokens, or the address or a time cannot be used.
         ClientError: there is no connection at the start; no file was created.
         OSError: the file exists or cannot be written.
     """
     if not tokens:
         raise InvalidCallError("tokens must have at least one id; got none")
-    return asyncio.run(_record(url, path, tokens, duration_s, options))
-
-
-async def _record(
-    url: str,
-    path: str | os.PathLike[str],
-    tokens: Sequence[str],
-    duration_s: float | None,
-    options: FeedOptions,
-) -> FeedSummary:
-    loop, channel = asyncio.get_running_loop(), PolymarketFeed(tokens)
-    settings: dict[str, Any] = {"proxy": options.get("proxy", True), "open_timeout": CONNECT_S}
-    if options.get("tls") is not None:
-        settings["ssl"] = options["tls"]
-    heartbeat_s, backoff = options.get("heartbeat_s", PING_S), options.get("backoff") or Backoff()
-    kept = KeptConnection(channel_url(url), settings, channel, heartbeat_s, backoff)
-    channel.post = kept.post
-    with signal_stop(lambda: loop.call_soon_threadsafe(channel.stop)):
-        kept.open()
-        try:
-            if duration_s is not None:
-                loop.call_later(duration_s, channel.stop)
-            await _await_message(channel, kept)
-            with FeedRecorder(path) as recorder:
-                await _write_all(channel, kept, recorder)
-        finally:
-            await kept.close()
-    summary = recorder.summary
+    settings: dict[str, Any] = {"proxy": proxy, "open_timeout": OPEN_MAX_S}
+    if tls is not None:
+        settings["ssl"] = tls
+    feed = PolymarketFeed(tokens)
+    kept = KeptConnection(
+        channel_url(url), settings, feed, seconds("heartbeat_s", heartbeat_s), backoff or Backoff()
+    )
+    feed.post = kept.post
+    summary = asyncio.run(_record(feed, kept, path, duration_s))
     summary.markets, summary.num_connections = tuple(tokens), kept.num_connections
     summary.num_gaps = kept.num_connections - 1
     return summary
 
 
-async def _await_message(channel: PolymarketFeed, kept: KeptConnection) -> None:
+async def _record(
+    feed: PolymarketFeed,
+    kept: KeptConnection,
+    path: str | os.PathLike[str],
+    duration_s: float | None,
+) -> FeedSummary:
+    loop = asyncio.get_running_loop()
+    with signal_stop(lambda: loop.call_soon_threadsafe(feed.stop)):
+        kept.open()
+        try:
+            if duration_s is not None:
+                loop.call_later(duration_s, feed.stop)
+            await _await_message(feed, kept)
+            with FeedRecorder(path) as recorder:
+                await _write_all(feed, recorder)
+        finally:
+            await kept.close()
+    return recorder.summary
+
+
+async def _await_message(feed: PolymarketFeed, kept: KeptConnection) -> None:
     """Wait for the first connection, and then for the first message or the end.
 
     Raises:
@@ -222,28 +229,28 @@ async def _await_message(channel: PolymarketFeed, kept: KeptConnection) -> None:
     """
     try:
         async with asyncio.timeout(START_S):
-            await channel.wait(lambda: channel.is_open)
+            await feed.wait(lambda: feed.is_open)
     except TimeoutError:
         raise ConnectionFailedError(
             f"no connection within {START_S:g} s; the last attempt: {kept.reason}"
         ) from None
-    await channel.wait(lambda: channel.has_received or channel.is_rejected)
-    if channel.error is not None:
-        raise channel.error
-    if channel.is_rejected:
+    await feed.wait(lambda: feed.has_received or feed.is_rejected)
+    if feed.error is not None:
+        raise feed.error
+    if feed.is_rejected:
         raise InvalidCallError(f"the server rejected the tokens: {kept.reason}")
 
 
-async def _write_all(channel: PolymarketFeed, kept: KeptConnection, recorder: FeedRecorder) -> None:
-    """Write messages until the end; the error that ended the channel goes into the summary."""
+async def _write_all(feed: PolymarketFeed, recorder: FeedRecorder) -> None:
+    """Write messages until the end; the error that ended the feed goes into the summary."""
     try:
         while True:
-            for message in channel.take():
+            for message in feed.take():
                 recorder.write(_line(message, recorder.summary))
-            if channel.is_ended:
+            if feed.is_ended:
                 break
-            await channel.wait(lambda: channel.has_messages)
-        recorder.summary.error = channel.error
+            await feed.wait(lambda: feed.has_messages)
+        recorder.summary.error = feed.error
     except ClientError as error:
         recorder.summary.error = error
 
