@@ -25,15 +25,10 @@ napoleon_numpy_docstring = False
 # Not documented here, so that references cannot be resolved: other projects (the build uses no
 # network), aliases of array types, type variables, and structs that /openapi.json describes.
 nitpick_ignore_regex = [
-    # Details of implementation that docstrings name and the reference leaves out.
-    (r"py:data", r"[A-Z_]+"),
-    (r"py:attr", r"Backtest\.metrics"),
-    (r"py:func", r"clob\.replay\.sweeps\.grid\.expand"),
-    (r"py:class", r"clob\.replay\.(results\.Section|metrics\.MeasuredRun)"),
     ("py:.*", r"(contextlib|enum|collections(\.abc)?|os|pathlib|typing|msgspec|numpy|npt?)\..*"),
     (
         "py:class",
-        r"Records|Status|clob\.(signing\.wallet\.AnySigned|order\.OrderFields|replay\.modes\..*)",
+        r"Records|Status|clob\.(signing\.wallet\.AnySigned|order\.OrderFields|replay\.(modes\..*|results\.Section))",
     ),
     ("py:.*", r"(httpx|ssl|clob\.wire)\..*|clob\.client\.(calls|steps)\..*"),
     ("py:.*", r"(hypothesis|clob\.testing)\..*|SearchStrategy|DrawFn|BookCommand"),

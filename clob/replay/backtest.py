@@ -83,9 +83,10 @@ def backtest(
         mark: the rule by which open positions are valued: ``"others-mid"``, ``"mid"``, ``"bid"`` or
             ``"last"``; see :data:`~clob.replay.sim.marks.MARKS`. It changes only ``equity``.
         equity_every_ns: step of rows of equity from the start, besides those at own fills and
-            wakes; None for no step. :attr:`Backtest.metrics` takes returns at this step.
+            wakes; None for no step.
+            :attr:`~clob.replay.results.Backtest.metrics` takes returns at this step.
         horizons_ns: times after each own fill at which the middle of others is recorded, for
-            adverse selection in :attr:`Backtest.metrics`; ``HORIZONS_NS`` of
+            adverse selection in :attr:`~clob.replay.results.Backtest.metrics`; ``HORIZONS_NS`` of
             :mod:`clob.replay.metrics` are 1, 10 and 60 s. Each costs a stop for each fill.
         check: what to compare with the recording: ``"fills"``, ``"bests"``. In ``rematch``, best
             prices are not compared with a strategy, because its orders are in the book.

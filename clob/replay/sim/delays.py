@@ -74,7 +74,7 @@ class QuantileDelay:
     """A delay with known quantiles, linear between them and constant outside."""
 
     parts: tuple[int, ...]
-    """The share of delays below each value, of :data:`PARTS`; increasing."""
+    """The share of delays below each value, of ``PARTS``; increasing."""
     values_ns: tuple[int, ...]
     """The values."""
 
@@ -165,7 +165,7 @@ DIGITS = Context(prec=24)
 
 
 def lognormal(median_ns: int, p99_ns: int) -> SampledDelay:
-    """Return a delay with a lognormal distribution, as :data:`CELLS` equally likely values.
+    """Return a delay with a lognormal distribution, as ``CELLS`` equally likely values.
 
     Args:
         median_ns: half of the delays are below, 1 or more.
