@@ -110,7 +110,7 @@ class BookDiffersError(AssertionError):
         lines = [f"{subject} differs from the reference book after {len(done)} commands:"]
         lines += [f"  {command!r}" for command in done]
         super().__init__("\n".join([*lines, f"received: {received!r}", f"expected: {expected!r}"]))
-        self.commands = list(done)
+        self.commands: list[BookCommand] = list(done)
         """The commands; the last one has another result, or leaves another depth."""
         self.received = received
         """Result or depth of the book."""
