@@ -35,8 +35,13 @@ class FeedReader:
         headers = {"X-API-Key": key} if key else None
         self._stack: Final = ExitStack()
         try:
+            # Unread messages of a bounded queue would delay closing by ten seconds.
             opening = connect(
-                session.ws_url, open_timeout=self._timeout_s, additional_headers=headers, proxy=None
+                session.ws_url,
+                open_timeout=self._timeout_s,
+                max_queue=None,
+                additional_headers=headers,
+                proxy=None,
             )
             self._socket: Final = self._stack.enter_context(opening)
         except (OSError, InvalidHandshake) as error:

@@ -34,7 +34,8 @@ class SocketClient:
 
     def __init__(self, live, **options):
         self._http = live.http
-        self._connection = connect(live.ws_url, max_size=None, **options)
+        # Unread messages of a bounded queue would delay closing by ten seconds.
+        self._connection = connect(live.ws_url, max_size=None, max_queue=None, **options)
         self._ids = itertools.count(1)
         self._lock = threading.Lock()
 

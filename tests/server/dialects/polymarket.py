@@ -127,7 +127,9 @@ class Socket:
     """A plain WebSocket client of a channel, ``market`` or ``user``."""
 
     def __init__(self, live, channel):
-        self._connection = connect(f"{live.ws_url}/{channel}", max_size=None)
+        # Unread messages of a bounded queue would delay closing by ten seconds.
+        url = f"{live.ws_url}/{channel}"
+        self._connection = connect(url, max_size=None, max_queue=None)
 
     def __enter__(self):
         self._socket = self._connection.__enter__()

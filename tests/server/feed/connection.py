@@ -52,7 +52,8 @@ class Connection:
     """A WebSocket to a running server."""
 
     def __init__(self, live, **options):
-        self._connection = connect(live.ws_url, max_size=None, **options)
+        # Unread messages of a bounded queue would delay closing by ten seconds.
+        self._connection = connect(live.ws_url, max_size=None, max_queue=None, **options)
 
     def __enter__(self):
         self._socket = self._connection.__enter__()
