@@ -1,18 +1,13 @@
 """The ``clob`` command: parses arguments, calls the library, prints results."""
 
 import argparse
-import os
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 from clob.cli import convert, live, replay, sweep
 from clob.cli.output import CHECK_FAILED, DONE, UNUSABLE, complain, describe_error, printable, write
 from clob.errors import ClobError, FrameNewerError
-from clob.version import VersionAction
-
-INTERRUPTED = 130
-"""Exit code after Ctrl-C, as in shells."""
+from clob.program import VersionAction, run_program
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -23,23 +18,18 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     Returns:
         0 on success, 1 if a replay differs from the recording, a run of a sweep failed or a
-        journal does not verify, 2 if a file is unusable or a package is missing, 130 after Ctrl-C.
+        journal does not verify, 2 if a file or standard output is unusable or a package is
+        missing, 130 after Ctrl-C.
 
     Raises:
         SystemExit: wrong arguments (2), ``--help`` or ``--version`` (0).
     """
-    try:
-        arguments = _parser().parse_args(argv)
-        code: int = arguments.run(arguments)
-        sys.stdout.flush()
-    except BrokenPipeError:
-        # The reader, `head` for example, closed the pipe. The buffered rest must not fail again
-        # when the interpreter closes standard output.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return DONE
-    except KeyboardInterrupt:
-        complain("interrupted")
-        return INTERRUPTED
+    return run_program("clob", lambda: _run(argv))
+
+
+def _run(argv: Sequence[str] | None) -> int:
+    arguments = _parser().parse_args(argv)
+    code: int = arguments.run(arguments)
     return code
 
 

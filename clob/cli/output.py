@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from clob.errors import ClobError
+from clob.program import print_text
 
 if TYPE_CHECKING:
     from clob.replay.io.files import Progress
@@ -30,8 +31,7 @@ class UnusableError(Exception):
 
 def write(text: str) -> None:
     """Write a line to standard output; characters outside its encoding become question marks."""
-    encoding = sys.stdout.encoding or "utf-8"
-    sys.stdout.write(text.encode(encoding, "replace").decode(encoding) + "\n")
+    print_text(f"{text}\n")
 
 
 def complain(error: Exception | str) -> None:

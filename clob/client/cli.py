@@ -28,9 +28,9 @@ from clob.client.trading import LimitOrderOptions
 from clob.depth import Depth, Level
 from clob.errors import ClobError
 from clob.order import Side
+from clob.program import VersionAction, print_text, run_program
 from clob.signing import InvalidKeyError
 from clob.units import PRICE_MAX, PRICE_MIN, format_tokens, tokens
-from clob.version import VersionAction
 from clob.wire.markets import LevelBody, OrderbookBody
 from clob.wire.orders import MakerFill
 
@@ -43,8 +43,6 @@ UNREACHABLE: Final = 3
 """The server gave no answer; nothing was changed."""
 UNKNOWN: Final = 4
 """A change was sent, and its outcome is unknown."""
-INTERRUPTED: Final = 130
-"""Exit code after Ctrl-C, as in shells."""
 
 DEADLINE_S: Final = 10
 LOCAL: Final = "http://127.0.0.1:8000"
@@ -79,14 +77,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     Raises:
         SystemExit: wrong arguments (2), ``--help`` or ``--version`` (0).
     """
+    return run_program("clob-client", lambda: run(argv))
+
+
+def run(argv: Sequence[str] | None) -> int:
+    """Parse the arguments, run the command and return its exit code."""
     arguments = parser().parse_args(argv)
     try:
         arguments.run(arguments)
-        sys.stdout.flush()
-    except KeyboardInterrupt:
-        return complain("interrupted", INTERRUPTED)
-    except BrokenPipeError:  # the reader, `head` for example, closed the pipe
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except ClientError as error:
         error.hint = HINTS.get(error.code, error.hint if error.code not in LIBRARY_HINTS else "")
         return complain(str(error), exit_code(error))
@@ -335,7 +333,7 @@ def write(
     is_empty = True
     for body in bodies:
         text = msgspec.json.encode(body).decode() if arguments.json else line(body)
-        sys.stdout.write(f"{text}\n")
+        print_text(f"{text}\n")
         is_empty = False
     if is_empty and nothing:
         sys.stderr.write(f"{nothing}\n")
@@ -438,8 +436,7 @@ def draw(arguments: Arguments, depth: Depth, state: str) -> None:
         title = f"{arguments.market}  {arguments.token}  seq {depth.seq}  {state}"
         text = ladder(title, depth.asks, depth.bids)
     clear = CLEAR if sys.stdout.isatty() and not arguments.json else ""
-    sys.stdout.write(f"{clear}{text}\n")
-    sys.stdout.flush()
+    print_text(f"{clear}{text}\n", flush=True)
 
 
 def place(arguments: Arguments) -> None:

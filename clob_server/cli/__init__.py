@@ -2,14 +2,13 @@
 
 import argparse
 import os
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Final, TypeAlias
 
 from clob import ClobError
-from clob.version import VersionAction
+from clob.program import VersionAction, print_text, run_program
 from clob_server.auth.api_keys import ids_key
 from clob_server.cli import backup, deploy, keys, markets, repair, wallets
 from clob_server.cli.exit_codes import DONE, FAILED, UNUSABLE, complain
@@ -44,6 +43,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     Raises:
         SystemExit: wrong arguments (2), ``--help`` or ``--version`` (0).
     """
+    return run_program("clob-server", lambda: act_on(argv))
+
+
+def act_on(argv: Sequence[str] | None) -> int:
+    """Parse the arguments, run the command and return its exit code."""
     arguments = parser().parse_args(argv)
     act: Act = arguments.act
     return act(arguments, os.environ)
@@ -133,7 +137,7 @@ def verify_log(log: SqliteLog, _: argparse.Namespace) -> int:
     except ClobError as error:
         return complain(f"{error.code}: {error}", FAILED)
     rejected = ", ".join(f"{code} {count:,}" for code, count in sorted(result.rejected.items()))
-    sys.stdout.write(
+    print_text(
         f"ok, {result.frames:,} frames, {result.commands:,} commands, "
         f"rejected {rejected or 'none'}, {exchange_text(result.exchange)}, "
         f"last command {result.last_seq}, state hash {result.state_hash.hex()}\n"
@@ -158,14 +162,14 @@ def export_log(log: SqliteLog, arguments: argparse.Namespace) -> int:
         return export_as_tables(log, folder, target, arguments.form)
     up_to = droppable(folder) if arguments.drop else log.tail.seq
     if up_to <= log.origin.seq:
-        sys.stdout.write("nothing to export\n")
+        print_text("nothing to export\n")
         return DONE
     begin = log.origin.seq + 1
     count = export_journal(log, target, up_to)
     if arguments.drop:
         drop(log, folder)
     deleted = ", deleted from the log" if arguments.drop else ""
-    sys.stdout.write(f"{count:,} frames, commands {begin} to {up_to}{deleted}\n")
+    print_text(f"{count:,} frames, commands {begin} to {up_to}{deleted}\n")
     return DONE
 
 
@@ -178,5 +182,5 @@ def export_as_tables(log: SqliteLog, folder: Path, target: Path, form: str) -> i
     except ModuleNotFoundError:
         return complain("Parquet needs pyarrow: pip install 'clob[export]'", UNUSABLE)
     rows = ", ".join(f"{table} {count:,}" for table, count in counts.items())
-    sys.stdout.write(f"rows: {rows}\n")
+    print_text(f"rows: {rows}\n")
     return DONE

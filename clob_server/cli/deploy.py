@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from clob import RejectedError
+from clob.program import print_text
 from clob.signing import fields
 from clob_server.chain.config import (
     OUTBOX_FOLDER,
@@ -99,7 +100,7 @@ def deploy(arguments: argparse.Namespace, environ: Mapping[str, str]) -> int:
         f"start the server with {option_of('verifying_contract')} {answer.exchange} "
         f"{option_of('chain_from_block')} {answer.block}\n"
     )
-    sys.stdout.write(f"{answer.exchange}\n")
+    print_text(f"{answer.exchange}\n")
     return DONE
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from clob import ClobError
+from clob.program import print_text
 from clob_server.api.convert import convert
 from clob_server.auth.api_keys import TOKENS, secret
 from clob_server.auth.policy import ADMIN, SCOPES, TOKEN_SCOPES
@@ -293,4 +294,4 @@ def print_key(
 
 def print_line(text: str) -> None:
     """Print a line."""
-    sys.stdout.write(f"{text}\n")
+    print_text(f"{text}\n")

@@ -4,7 +4,6 @@ Nothing in the log is changed: a command is appended, so that the repair can be 
 """
 
 import argparse
-import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -25,6 +24,7 @@ from clob import (
 )
 from clob.errors import UnknownOrderError
 from clob.journal import Outcome
+from clob.program import print_text
 from clob_server.cli.exit_codes import DONE, UNUSABLE, complain
 from clob_server.core.clock import CLOCK_FILE, SKEW_MAX_S, wall_clock_ms
 from clob_server.core.commands import AnyCommand, encode
@@ -150,10 +150,9 @@ def repair_clock(log: SqliteLog, arguments: argparse.Namespace) -> int:
     """List what a wrong time did to a log, and take its time back."""
     state, hashed, _ = recover(log)
     now_ms = wall_clock_ms() + state.registry.ahead_ms
-    write = sys.stdout.write
-    write(f"clock {text_of(now_ms)}, log {text_of(state.now_ms)}\n")
+    print_text(f"clock {text_of(now_ms)}, log {text_of(state.now_ms)}\n")
     if state.now_ms <= now_ms + SKEW_MAX_S * 1000:
-        write("the log is not ahead of the clock; nothing to repair\n")
+        print_text("the log is not ahead of the clock; nothing to repair\n")
         return DONE
     found = findings(log, Path(arguments.folder), now_ms)
     if found is None:
@@ -163,26 +162,26 @@ def repair_clock(log: SqliteLog, arguments: argparse.Namespace) -> int:
             UNUSABLE,
         )
     spent = found.spent()
-    write(f"{found.num_commands:,} commands have a later time than the clock\n")
-    write(
+    print_text(f"{found.num_commands:,} commands have a later time than the clock\n")
+    print_text(
         f"{len(found.cancelled):,} orders were cancelled by them, as expired or with their market\n"
     )
     for line in lines_of(found):
-        write(line)
-    write(f"{len(spent):,} executed signed orders were dropped and stay executed\n")
+        print_text(line)
+    print_text(f"{len(spent):,} executed signed orders were dropped and stay executed\n")
     unfinished = found.unfinished()
     for each in unfinished:
         done = "removed" if type(each) is RemoveMarket else "opened again"
-        write(f"market {each.market}, whose removal as unused had begun, is {done}\n")
+        print_text(f"market {each.market}, whose removal as unused had begun, is {done}\n")
     if not arguments.yes:
-        write("nothing was written; repeat with --yes if the clock is right\n")
+        print_text("nothing was written; repeat with --yes if the clock is right\n")
         return DONE
     commands: list[AnyCommand] = [*resets_of(spent, now_ms), *unfinished]
     for command in commands:
         state.apply(command)
     log.append([encode(each) for each in commands], log.tail.seq, event_hash=hashed)
     (Path(arguments.folder) / CLOCK_FILE).unlink(missing_ok=True)
-    write(f"the time of the log is {text_of(state.now_ms)} from command {log.tail.seq} on\n")
+    print_text(f"the time of the log is {text_of(state.now_ms)} from command {log.tail.seq} on\n")
     return DONE
 
 

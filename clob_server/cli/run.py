@@ -11,6 +11,7 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.middleware.cors import CORSMiddleware
 
 from clob import ClobError
+from clob.program import OutputFailedError, discard_output, print_text
 from clob_server.api.request import Receive, Scope, Send
 from clob_server.app import App
 from clob_server.auth.sites import sites_of, unreachable
@@ -80,8 +81,7 @@ def run(given: Mapping[str, str | None], environ: Mapping[str, str]) -> int:
             keep_folder(service.folder)
         else:
             demo.start(reach)
-        sys.stdout.write(f"listening on {address}\n{demo.welcome(reach) if demo else ''}")
-        sys.stdout.flush()
+        say(f"listening on {address}\n{demo.welcome(reach) if demo else ''}")
 
     def drain() -> None:
         if demo is not None:
@@ -100,6 +100,15 @@ def run(given: Mapping[str, str | None], environ: Mapping[str, str]) -> int:
     if server.started:
         log_end(server, service, code)
     return code if app.failure is None else report(app.failure)
+
+
+def say(text: str) -> None:
+    """Write text to standard output; a server whose output cannot be written continues."""
+    try:
+        print_text(text, flush=True)
+    except OutputFailedError as error:
+        discard_output()
+        _LOG.warning(f"the address cannot be printed: {error}")
 
 
 def check_address(host: str, port: int) -> None:

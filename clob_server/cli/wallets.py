@@ -1,12 +1,12 @@
 """``clob-server wallets``: lists the initial accounts of the development chain."""
 
 import argparse
-import sys
 from collections.abc import Mapping
 from typing import Final
 
 import msgspec
 
+from clob.program import print_text
 from clob_server.chain.eth.accounts import ACCOUNTS, ETHER_WEI, GENESIS_WEI, MNEMONIC
 from clob_server.cli.exit_codes import DONE
 
@@ -37,7 +37,7 @@ def add_commands(commands: "argparse._SubParsersAction[argparse.ArgumentParser]"
 
 def list_wallets(arguments: argparse.Namespace, environ: Mapping[str, str]) -> int:
     """Print the accounts."""
-    sys.stdout.write(as_json() if arguments.json else as_text())
+    print_text(as_json() if arguments.json else as_text())
     return DONE
 
 

@@ -10,6 +10,7 @@ from typing import Final
 import msgspec
 
 from clob.client.errors import InvalidCallError
+from clob.program import VersionAction, print_text, run_program
 from clob.signing import InvalidDomainError
 from clob.testing.conformance import subjects as subjects  # registers the checks
 from clob.testing.conformance.checks import (
@@ -20,14 +21,12 @@ from clob.testing.conformance.checks import (
     selected,
 )
 from clob.testing.conformance.session import CheckSession, Options
-from clob.version import VersionAction
 
 PASSED: Final = 0
 FAILED: Final = 1
 """A check failed."""
 UNUSABLE: Final = 2
 """Arguments or server cannot be used."""
-INTERRUPTED: Final = 130
 WORDS: Final = {"passed": "ok", "failed": "FAILED", "skipped": "skipped"}
 
 
@@ -44,25 +43,31 @@ def main(argv: Sequence[str] | None = None) -> int:
     Raises:
         SystemExit: wrong arguments (2), ``--help`` or ``--version`` (0).
     """
+    return run_program("clob-conformance", lambda: run_selected(argv))
+
+
+def run_selected(argv: Sequence[str] | None) -> int:
+    """Parse the arguments, run or list the selected checks, and return the exit code."""
     arguments = parser().parse_args(argv)
     checks = selected(arguments.only)
     if not checks:
         return complain(f"no check matches {' '.join(arguments.only)}; --list prints them")
     if arguments.list:
         for each in checks:
-            sys.stdout.write(f"{each.name:45} {each.text}\n")
+            print_text(f"{each.name:45} {each.text}\n")
         return PASSED
     if arguments.url is None:
         return complain("the address of the server is missing")
     try:
-        return run(options_of(arguments), checks, as_json=arguments.json)
-    except (UnusableServerError, InvalidCallError, InvalidDomainError) as error:
-        return complain(str(error))
+        options = options_of(arguments)
     except (OSError, msgspec.DecodeError) as error:
         return complain(f"an option cannot be read: {error}")
-    except KeyboardInterrupt:
-        complain("interrupted")
-        return INTERRUPTED
+    except (InvalidCallError, InvalidDomainError) as error:
+        return complain(str(error))
+    try:
+        return run(options, checks, as_json=arguments.json)
+    except (UnusableServerError, InvalidCallError, InvalidDomainError) as error:
+        return complain(str(error))
 
 
 def results_of(options: Options, checks: Sequence[Check]) -> Iterator[Result]:
@@ -88,13 +93,12 @@ def run(options: Options, checks: Sequence[Check], *, as_json: bool = False) -> 
     for result in results_of(options, checks):
         results.append(result)
         if not as_json:
-            sys.stdout.write(line_of(result))
-            sys.stdout.flush()
+            print_text(line_of(result), flush=True)
     if as_json:
-        sys.stdout.write(msgspec.json.format(msgspec.json.encode(results)).decode() + "\n")
+        print_text(msgspec.json.format(msgspec.json.encode(results)).decode() + "\n")
     else:
         counts = [sum(each.state == state for each in results) for state in WORDS]
-        sys.stdout.write("{} passed, {} failed, {} skipped\n".format(*counts))
+        print_text("{} passed, {} failed, {} skipped\n".format(*counts))
     return FAILED if any(each.state == "failed" for each in results) else PASSED
 
 

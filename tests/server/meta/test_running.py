@@ -49,6 +49,26 @@ def test_second_server_on_the_same_folder_is_rejected_in_one_line(tmp_path):
         assert live.http.get("/health").status_code == 200
 
 
+@pytest.mark.parametrize("streams", [">/dev/full", "2>/dev/full", "<&- >&- 2>&-", "> >(true)"])
+def test_server_without_usable_streams_serves_and_ends_in_order(tmp_path, streams):
+    with socket.create_server(("127.0.0.1", 0)) as unused:
+        port = str(unused.getsockname()[1])
+    command = [sys.executable, "-m", "clob_server", "--port", port, "--chain", "none"]
+    process = subprocess.Popen(
+        ["bash", "-c", f'exec "$@" {streams}', "bash", *command, "--data-dir", tmp_path],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        env=environment(),
+    )
+    ready = httpx.HTTPTransport(retries=8)
+    try:
+        with httpx.Client(base_url=f"http://127.0.0.1:{port}", transport=ready) as http:
+            assert http.get("/health").status_code == 200
+    finally:
+        process.terminate()
+        assert process.wait(END_S) == 0
+
+
 def test_damaged_log_is_rejected_in_one_line(tmp_path):
     with live_server(tmp_path) as live:
         live.http.post("/api/orders/gasless", json={})
