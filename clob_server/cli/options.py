@@ -169,6 +169,10 @@ def unknown_variables(environ: Mapping[str, str]) -> list[str]:
 
 def read_value(source: str, name: str, text: str, kind: Any) -> Any:
     """Parse one value."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise SettingsError(f"{source} must be UTF-8; got {text!r}") from None
     allowed = _WORDS.get(name)
     if allowed is not None and text not in allowed:
         raise SettingsError(f"{source} must be {' or '.join(allowed)}; got {text!r}")

@@ -144,6 +144,7 @@ def test_folder_that_cannot_be_created_is_reported(tmp_path):
         (("--cors-origins", "https://x/page"), "got 'https://x/page'"),
         (("--host", ""), "--host must not be empty"),
         (("--data-dir", ""), "--data-dir must not be empty"),
+        (("--data-dir", "a\udcff"), "--data-dir must be UTF-8; got 'a\\udcff'"),
         (("--host", "192.0.2.1"), "--host 192.0.2.1 and --port 8000: the server cannot listen"),
     ],
 )
