@@ -100,4 +100,4 @@ class MatcherMachine(RuleBasedStateMachine):
 
 TestBothMatchers = MatcherMachine.TestCase
 if settings.default.max_examples < 1_000:
-    TestBothMatchers.settings = settings(max_examples=100, stateful_step_count=40)
+    TestBothMatchers.settings = settings(max_examples=50, stateful_step_count=40)
