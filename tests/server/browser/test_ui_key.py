@@ -286,8 +286,7 @@ def test_funds_need_the_scope_trade_in_production(browser, server, trader):
 
 
 @needs_axe
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [1280, 390])
+@pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (390, "dark")])
 def test_key_is_entered_by_keyboard_and_its_form_has_no_findings(
     browser, server, trader, scheme, width
 ):
