@@ -20,7 +20,7 @@ from tests.chain.contracts.calls import (
 )
 
 NUM_SHORT = 50
-NUM_LONG = 4_000
+NUM_LONG = 2_000
 CONDITION = bytes(range(32))
 COLLATERAL = ACCOUNTS[0].address
 
