@@ -81,7 +81,7 @@ def run(given: Mapping[str, str | None], environ: Mapping[str, str]) -> int:
             keep_folder(service.folder)
         else:
             demo.start(reach)
-        say(f"listening on {address}\n{demo.welcome(reach) if demo else ''}")
+        print_address(f"listening on {address}\n{demo.welcome(reach) if demo else ''}")
 
     def drain() -> None:
         if demo is not None:
@@ -102,7 +102,7 @@ def run(given: Mapping[str, str | None], environ: Mapping[str, str]) -> int:
     return code if app.failure is None else report(app.failure)
 
 
-def say(text: str) -> None:
+def print_address(text: str) -> None:
     """Write text to standard output; a server whose output cannot be written continues."""
     try:
         print_text(text, flush=True)

@@ -59,15 +59,11 @@ def run_selected(argv: Sequence[str] | None) -> int:
     if arguments.url is None:
         return complain("the address of the server is missing")
     try:
-        options = options_of(arguments)
-    except (OSError, msgspec.DecodeError) as error:
-        return complain(f"an option cannot be read: {error}")
-    except (InvalidCallError, InvalidDomainError) as error:
-        return complain(str(error))
-    try:
-        return run(options, checks, as_json=arguments.json)
+        return run(options_of(arguments), checks, as_json=arguments.json)
     except (UnusableServerError, InvalidCallError, InvalidDomainError) as error:
         return complain(str(error))
+    except (OSError, msgspec.DecodeError) as error:
+        return complain(f"an option cannot be read: {error}")
 
 
 def results_of(options: Options, checks: Sequence[Check]) -> Iterator[Result]:
