@@ -89,6 +89,17 @@ TAPE = """async ([tokenId, ids]) => {
 }"""
 """Wait until the tape shows these trades, newest first; return the trades that it has."""
 
+TOPS = """
+window.tops = new Set();
+const look = () => {
+  const own = document.querySelector("clob-own");
+  if (own) tops.add(Math.round(own.getBoundingClientRect().top + scrollY));
+  requestAnimationFrame(look);
+};
+look();
+"""
+"""Keep the places that the trader's orders have had in the page."""
+
 
 @pytest.fixture(scope="module")
 def browser():
@@ -352,7 +363,7 @@ def test_cut_late_offline_and_resumed_connections_are_named(browser, live):
         Relay(int(live.url.rpartition(":")[2])) as relay,
         opened(browser, relay.url, f"#/m/{flow.market.id}", CUT) as page,
     ):
-        page.wait_for_selector(LIVE)
+        page.wait_for_selector(".ladder-row.is-bid")  # not "live": there is no market at first
         flow.place()  # the position to resume from is that of an event
         assert difference(page, flow, flow.market.yes) == []
         record_states(page)
@@ -407,6 +418,22 @@ def test_restarted_server_is_followed_again_with_a_new_state(browser, tmp_path):
 
 
 # ----- page ----------------------------------------------------------------------------------
+
+
+def test_own_orders_keep_their_place_while_charts_and_trades_arrive(browser, live):
+    """A click on a button that moves between press and release is lost."""
+    flow = Flow(live, MarketIds(), is_complementary=False)
+    with opened(browser, live.url) as page:
+        page.add_init_script(TOPS)
+        flow.open()
+        page.goto(f"/ui#/m/{flow.market.id}")
+        page.reload()
+        page.wait_for_selector("clob-depth-chart .panel")
+        for _ in range(20):
+            flow.step()
+        assert difference(page, flow, flow.market.yes) == []
+        page.wait_for_selector("clob-tape tbody tr:nth-child(5)")
+        assert len(page.evaluate("[...tops]")) == 1
 
 
 def test_hostile_questions_are_shown_as_text(browser, live):
