@@ -3,6 +3,8 @@
 PYTHON ?= python3
 VENV ?= .venv
 PYTEST_ARGS ?=
+# Many tests wait for servers, so that one process per processor leaves processors idle.
+WORKERS ?= $(shell expr $$(nproc 2>/dev/null || getconf _NPROCESSORS_ONLN) + 1)
 
 BIN := $(abspath $(VENV))/bin
 # cython-lint looks for pycodestyle on PATH.
@@ -58,7 +60,7 @@ run:  ## Serve a demo on 127.0.0.1:8000: a market in which two bots trade.
 
 # One process runs all tests of a file, which share servers and nodes.
 test: build  ## Run the tests and the examples of README and docs, on all processors.
-	$(BIN)/pytest -n auto --dist loadfile $(PYTEST_ARGS)
+	$(BIN)/pytest -n $(WORKERS) --dist loadfile $(PYTEST_ARGS)
 
 clients:  ## Install the JavaScript clients that some tests use, from npm.
 	npm install --prefix tests/clients/js --no-audit --no-fund --no-package-lock
@@ -74,7 +76,7 @@ contracts: compilers  ## Compile the contracts and write their ABI and bytecode 
 # A long test may take minutes; it counts as hung after an hour. The files run in the order of the
 # tree: ordered by their number of tests, the longest would run last and alone.
 test-long: build  ## Run the long tests, on all processors.
-	CLOB_LONG=1 $(BIN)/pytest -m long -n auto --dist loadfile --no-loadscope-reorder \
+	CLOB_LONG=1 $(BIN)/pytest -m long -n $(WORKERS) --dist loadfile --no-loadscope-reorder \
 		-o faulthandler_timeout=3600 $(PYTEST_ARGS)
 
 check: build  ## Check lint, format, types, import floors and unpushed commit messages.

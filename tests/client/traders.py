@@ -14,7 +14,7 @@ from clob.wire.messages import UserFill
 from tests.server.feed.book_reader import book_in, book_of
 from tests.signings import DOMAIN, KEYS, address_of
 
-KILLS = int(os.environ.get("CLOB_CLIENT_KILLS", "30"))
+KILLS = int(os.environ.get("CLOB_CLIENT_KILLS", "20"))
 """Kills of the server in a long test."""
 TOKEN = 10**18
 MARKET, YES, NO = "rain", "101", "102"

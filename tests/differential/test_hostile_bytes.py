@@ -20,7 +20,7 @@ def test_both_kinds_agree():
 @pytest.mark.long
 @pytest.mark.parametrize("seed", ["long 1", "long 2"])
 def test_both_kinds_agree_long(seed):
-    Fuzz(seed).run(500_000)
+    Fuzz(seed).run(300_000)
 
 
 # ----- found by the fuzzer -------------------------------------------------------------------

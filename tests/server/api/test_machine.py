@@ -454,7 +454,7 @@ class OrdersMachine(RuleBasedStateMachine):
 
 
 @pytest.mark.parametrize(
-    ("examples", "steps"), [(12, 25), pytest.param(150, 60, marks=pytest.mark.long)]
+    ("examples", "steps"), [(12, 25), pytest.param(60, 60, marks=pytest.mark.long)]
 )
 def test_server_agrees_with_the_matcher(http, examples, steps):
     run_state_machine_as_test(

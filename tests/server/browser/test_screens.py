@@ -157,18 +157,6 @@ schemes = pytest.mark.parametrize("scheme", ["light", "dark"])
 
 @needs_axe
 @schemes
-def test_pages_have_no_serious_barriers(browser, live, scheme):
-    page = dashboard(browser, live, color_scheme=scheme)
-    shows(page, "#book-state", "live")
-    assert findings(page) == []
-    page.goto("/docs")
-    page.wait_for_selector("#codes")
-    assert findings(page) == []
-    page.context.close()
-
-
-@needs_axe
-@schemes
 def test_report_has_no_serious_barriers(browser, tmp_path, scheme):
     report = tmp_path / "report.html"
     write_report(run(several(), collateral=300 * 10**18, outcome={0: 100}), report)

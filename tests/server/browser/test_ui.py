@@ -221,6 +221,9 @@ IGNORED = ("the server responded with a status of 404", "the server responded wi
 states = pytest.mark.parametrize("state", STATES, ids=lambda state: state.__name__)
 schemes = pytest.mark.parametrize("scheme", ["light", "dark"])
 sizes = pytest.mark.parametrize("size", [WIDE, PHONE], ids=["wide", "phone"])
+looks = pytest.mark.parametrize(
+    ("size", "scheme"), [(WIDE, "light"), (PHONE, "dark")], ids=["wide-light", "phone-dark"]
+)
 
 
 # ----- accessible ----------------------------------------------------------------------------
@@ -237,8 +240,7 @@ def findings(page):
 
 @needs_axe
 @states
-@schemes
-@sizes
+@looks
 def test_state_has_no_findings_and_fits_the_window(browser, live, state, scheme, size):
     context = {"color_scheme": scheme, "viewport": size}
     with visit(browser, live, "/web/icon.svg", IGNORED, **context) as page:

@@ -11,7 +11,7 @@ from clob_server.log import LogLockedError, SqliteLog
 from tests.server.log.writer import Settings, all_frames, batch, snapshot_of, start
 
 SETTINGS = Settings(checkpoint_pages=40, snapshot_each=50, drop_each=150)
-CYCLES, CYCLES_LONG = 20, 200
+CYCLES, CYCLES_LONG = 20, 100
 
 
 def killed(folder, lines, meanwhile=lambda: None):

@@ -20,7 +20,7 @@ from tests.server.log.simulation import (
     simulate,
 )
 
-FAULTS = int(os.environ.get("CLOB_FAULTS", "50000"))
+FAULTS = int(os.environ.get("CLOB_FAULTS", "20000"))
 DAYS = {
     "deaths": (FINE, DEATHS, 6),
     "power losses only": (FINE, ((POWER, 1),), 1),
