@@ -39,6 +39,9 @@ HEADERS = {
 }
 """Columns that identify the formats with a header line."""
 
+TABLE_COLUMNS, COLUMN_NAME = 4, re.compile(r"[a-z_][\w ./()%-]*")
+"""How many names in lower case, and only names, make a line the header of a table."""
+
 JSON_START = re.compile(rb"(?:\s|PING|PONG)*[\[{]")
 """The start of JSON lines, possibly after heartbeats of a connection."""
 
@@ -144,6 +147,9 @@ def detect(path: FilePath) -> str:
     for format, needed in HEADERS.items():
         if needed <= names:
             return format
+    if len(names) >= TABLE_COLUMNS and all(map(COLUMN_NAME.fullmatch, names)):
+        # Its reader names the columns that it needs.
+        return "table"
     if LOBSTER_BOOK.match(head):
         raise ReplayFormatError(
             f"{plain_name(path)}: got a LOBSTER book file; expected its message file, whose name "

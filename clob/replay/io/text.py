@@ -5,6 +5,7 @@ No value passes through a floating-point number.
 
 import json
 import re
+from collections.abc import Callable
 from datetime import UTC, datetime
 
 import numpy as np
@@ -66,6 +67,7 @@ class Cells:
         """The line number of each row."""
         self.sound: Mask = np.ones(len(rows), np.bool_)
         """Rows without a bad cell so far; :meth:`rows` reports and drops the others."""
+        self._reasons: list[tuple[Mask, int, str]] = []
 
     def __len__(self) -> int:
         return len(self.line)
@@ -92,6 +94,12 @@ class Cells:
     def _bounds(self, column: int) -> tuple[Integers, Integers]:
         return self._marks[column], self._marks[column + 1]
 
+    def empty(self, column: int) -> Mask:
+        """Return a mask of the empty cells of a column."""
+        before, behind = self._bounds(column)
+        empty: Mask = behind - before == 1
+        return empty
+
     def _checked(self, value: Integers, bad: Mask | None) -> Integers:
         """Mark the rows of bad cells and return the numbers."""
         if bad is not None:
@@ -105,12 +113,29 @@ class Cells:
         """
         return self._checked(*whole_numbers(self._text, *self._bounds(column), signed))
 
-    def decimals(self, column: int, places: int, *, signed: bool = False) -> Integers:
+    def decimals(
+        self,
+        column: int,
+        places: int,
+        *,
+        signed: bool = False,
+        other: Callable[[bytes], int | None] | None = None,
+        expected: str = "",
+    ) -> Integers:
         """Read a column of decimal fractions as integers of ``10**-places``, exactly.
 
-        With two places ``"0.5"`` is 50; a cell with further non-zero digits is bad.
+        With two places ``"0.5"`` is 50; a cell with further non-zero digits is bad, unless
+        ``other`` returns a number for its text. ``expected`` is that of :meth:`reject`.
         """
-        return self._checked(*decimal_fractions(self._text, *self._bounds(column), places, signed))
+        value, bad = decimal_fractions(self._text, *self._bounds(column), places, signed)
+        if bad is None:
+            return value
+        for row in np.flatnonzero(bad).tolist() if other is not None else ():
+            found = other(self.text(column, row)) if other is not None else None
+            if found is not None:
+                value[row], bad[row] = found, False
+        self.reject(bad, column, expected)
+        return value
 
     def rounded(self, column: int, places: int) -> tuple[Integers, int]:
         """Read a column like :meth:`decimals`, but round further digits, half up.
@@ -146,19 +171,33 @@ class Cells:
             halves[:, half] = np.where(count > 0, words[place] << shift >> shift, 0)
         return halves.view("S16")[:, 0]
 
-    def reject(self, bad: Mask) -> None:
-        """Mark rows as bad, for checks of the caller."""
+    def reject(self, bad: Mask, column: int = 0, expected: str = "") -> None:
+        """Mark rows as bad, for checks of the caller.
+
+        ``expected`` begins the error text, with the name of the column and the values it may have;
+        the cell follows. Without it the text has the whole line.
+        """
         self.sound &= ~bad
+        if expected:
+            self._reasons.append((bad, column, expected))
 
     def rows(self) -> npt.NDArray[np.intp] | None:
         """Report the bad rows and return the indices of the others; None means all."""
         if self.sound.all():
             return None
         for row in np.flatnonzero(~self.sound).tolist():
-            start, end = int(self._marks[0][row]) + 1, int(self._marks[-1][row])
-            text, line = excerpt(self._text[start:end]), int(self.line[row])
-            self._problems.report("unreadable line", self._expected + text, self._file, line)
+            self._problems.report(
+                "unreadable line", self._reason(row), self._file, int(self.line[row])
+            )
         return np.flatnonzero(self.sound)
+
+    def _reason(self, row: int) -> str:
+        """Return the first reason to reject a row."""
+        for bad, column, expected in self._reasons:
+            if bad[row]:
+                return f"{expected}; got {excerpt(self.text(column, row))}"
+        start, end = int(self._marks[0][row]) + 1, int(self._marks[-1][row])
+        return self._expected + excerpt(self._text[start:end])
 
 
 def first_line(text: bytes) -> tuple[int, bytes]:
@@ -198,7 +237,10 @@ LONG_FRACTION = re.compile(rb"(\d{1,9})\.(\d{10,50})")
 FIVE = b"5"[0]
 
 DECIMAL = re.compile(r"([+-]?)(\d*)(?:\.(\d*))?(?:[eE]([+-]?\d{1,3}))?", re.ASCII)
-DATE = re.compile(r"(\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?(Z|\+00:?00)?", re.ASCII)
+DATE = re.compile(
+    r"(\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?(?:Z|([+-]\d\d)(?::?([0-5]\d))?)?",
+    re.ASCII,
+)
 
 DIGITS_MAX = 60
 """Longer text is rejected as not being a number."""
@@ -286,19 +328,24 @@ def places_of(text: str | int) -> int:
 
 
 def date_ns(text: str) -> int:
-    """Read a date and time in UTC, with or without a final ``Z``, as nanoseconds since 1970.
+    """Read a date and time as nanoseconds since 1970; it is in UTC unless it has an offset.
 
-    >>> date_ns("1970-01-02T00:00:00.25")
-    86400250000000
+    >>> date_ns("1970-01-02T00:00:00.25"), date_ns("1970-01-01 01:00:00+01:00")
+    (86400250000000, 0)
 
     Raises:
-        ValueError: the text is not a date, has another zone, or is over 292 years from 1970.
+        ValueError: the text is not a date, or is over 292 years from 1970.
     """
     match = DATE.fullmatch(text)
     if match is None:
-        raise ValueError(f"expected a date and time in UTC, got {text[:40]!r}")
+        raise ValueError(
+            f"expected a date and time such as 2026-01-31T09:30:00Z, got {text[:40]!r}"
+        )
     since = datetime.fromisoformat(match[1]).replace(tzinfo=UTC) - EPOCH
     seconds = since.days * 86_400 + since.seconds
+    if match[3]:
+        minutes = int(match[3][1:]) * 60 + int(match[4] or 0)
+        seconds += 60 * minutes if match[3][0] == "-" else -60 * minutes
     ns = seconds * SECOND_NS + int((match[2] or "").ljust(9, "0"))
     if abs(ns) > TIME_NS_MAX:
         raise ValueError(f"time must be from 1677 to 2262, got {text[:40]!r}")

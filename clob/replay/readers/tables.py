@@ -8,7 +8,9 @@ shortest decimal form of each number.
 import io
 import json
 import os
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from decimal import Decimal
 from functools import partial
 from typing import Any, Literal, NamedTuple, TypeAlias
 
@@ -32,7 +34,7 @@ from clob.replay.io.numerals import Integers
 from clob.replay.io.problems import HEADER_AGAIN, Ignored, Policy, Problems
 from clob.replay.io.recording import CENTS, Records, ticks_per_token
 from clob.replay.io.streams import OWN, OWN_ID, Instrument, Stream
-from clob.replay.io.text import Cells, first_line
+from clob.replay.io.text import Cells, date_ns, first_line
 from clob.replay.readers import OUTCOMES, file_stream
 from clob.units import WEI_PER_TOKEN
 
@@ -50,6 +52,29 @@ PLAIN_FIELDS = ("seq", "order_id", "owner", "instrument", "flags")
 
 NEEDED = ("ts_ns", "kind", "order_id", "side", "price", "size")
 """Fields that every table must have."""
+
+SHORT_NAMES = {"ts_ns": "ts", "recv_ns": "recv"}
+"""Other names of fields, as their columns may be called."""
+
+WITHOUT: dict[str, tuple[Kind, ...]] = {
+    "order_id": (Kind.CLEAR,),
+    "side": (Kind.CANCEL, Kind.REDUCE, Kind.CLEAR),
+    "price": (Kind.CANCEL, Kind.REDUCE, Kind.CLEAR),
+    "size": (Kind.CANCEL, Kind.CLEAR),
+}
+"""The kinds whose cell of a field may be empty; those of owner and flags always may."""
+
+TEXT_NUMBERED = ("order_id", "owner")
+"""Fields whose cells may be texts, such as a UUID or the address of a wallet."""
+
+UNITS = {places: unit for unit, places in TIME_PLACES.items()}
+"""The unit of times of each number of decimal places."""
+
+PLAUSIBLE = {
+    unit: range(10 ** (18 - places), 4 * 10 ** (18 - places))
+    for unit, places in TIME_PLACES.items()
+}
+"""Unix times of the years 2001 to 2096 in each unit."""
 
 SIDES: dict[str, int] = {"0": 0, "1": 1, "buy": 0, "sell": 1, "b": 0, "s": 1, "bid": 0, "ask": 1}
 """The side of each word, in lower case."""
@@ -112,9 +137,11 @@ def read_table(
     Args:
         path: the file; ``.parquet`` is read with pyarrow, any other file is text.
         columns: the columns of the fields of :data:`clob.records.EVENT`; a field not listed is
-            looked up by its own name. ``ts_ns``, ``kind``, ``order_id``, ``side``, ``price`` and
-            ``size`` are required.
-        time_unit: the unit of times; fractions are read as well.
+            looked up by its own name, ``ts`` and ``recv`` without ``_ns`` as well. ``ts_ns``,
+            ``kind``, ``order_id``, ``side``, ``price`` and ``size`` are required. Names are those
+            of the header, in any case of letters.
+        time_unit: the unit of times; fractions are read as well, and dates such as
+            ``2026-01-31 09:30:00.25``, in UTC or with an offset, in any unit.
         tick: the price of one tick, as text.
         lot: the size of one lot, as text.
         lot_wei: the size of one lot, in wei; None takes the metadata of a Parquet file written by
@@ -130,7 +157,8 @@ def read_table(
         on_problem: the policy for unreadable rows and clocks that run backwards.
 
     Returns:
-        The stream. Without a ``seq`` column, rows are numbered by line.
+        The stream. Without a ``seq`` column, rows are numbered by line. Orders and owners that are
+        texts have numbers by their first appearance, downwards from the highest of the field.
 
     Raises:
         ValueError: a time unit, separator, tick, lot or field name is invalid.
@@ -153,7 +181,7 @@ def read_table(
         time_places=TIME_PLACES[time_unit],
         tick=_unit(tick),
         lot=_unit(lot),
-        sides=_words(SIDES, sides),
+        sides=_words(SIDES, sides) | {b"": 0},
         kinds=_words(KINDS, kinds),
     )
     read = partial(_events, path, shape, header)
@@ -261,24 +289,53 @@ def _places(path: FilePath, names: list[str], columns: Columns) -> dict[str, int
     if unknown:
         known = ", ".join(EVENT.names or ())
         raise ValueError(f"fields must be among {known}; got {min(unknown)!r}")
-    places = {}
+    places, missing = {}, []
     for field in EVENT.names or ():
-        column = columns.get(field, field)
-        if names.count(str(column)) > 1:
+        found = _place(path, names, field, columns.get(field))
+        if found is not None:
+            places[field] = found
+        elif field in columns:
             raise ReplayFormatError(
-                f"{plain_name(path)}: column {column!r} for {field} must occur once; "
+                f"{plain_name(path)}: column {columns[field]!r} for {field} is missing; "
                 f"got {', '.join(names)}"
             )
-        if isinstance(column, int) and 0 <= column < len(names):
-            places[field] = column
-        elif column in names:
-            places[field] = names.index(str(column))
-        elif field in columns or field in NEEDED:
-            raise ReplayFormatError(
-                f"{plain_name(path)}: column {column!r} for {field} is missing; "
-                f"got {', '.join(names)}"
-            )
+        elif field in NEEDED:
+            missing.append(SHORT_NAMES.get(field, field))
+    if missing:
+        raise ReplayFormatError(unnamed_columns(path, names, missing))
     return places
+
+
+def _place(path: FilePath, names: list[str], field: str, column: str | int | None) -> int | None:
+    """Return the place of the column of a field; None if there is none.
+
+    Raises:
+        ReplayFormatError: several columns have its name.
+    """
+    if isinstance(column, int):
+        return column if 0 <= column < len(names) else None
+    wanted = (field, SHORT_NAMES.get(field, field)) if column is None else (column,)
+    # The exact name first: a table may have both Price and price.
+    for known in (names, [name.lower() for name in names]):
+        for name in wanted if known is names else [each.lower() for each in wanted]:
+            if known.count(name) > 1:
+                raise ReplayFormatError(
+                    f"{plain_name(path)}: column {name!r} for {field} must occur once; "
+                    f"got {', '.join(names)}"
+                )
+            if name in known:
+                return known.index(name)
+    return None
+
+
+def unnamed_columns(path: FilePath, names: Iterable[str], missing: Iterable[str]) -> str:
+    """Return the text of an error: fields of a table have no column of their name."""
+    fields = list(missing)
+    wanted = ",".join(f"{field}=..." for field in fields)
+    return (
+        f"{plain_name(path)}: a table needs a column for {', '.join(fields)}; "
+        f"got {', '.join(names)}. Name the columns: --columns {wanted}, in Python columns={{...}}"
+    )
 
 
 def _unit(text: str) -> tuple[int, int]:
@@ -321,9 +378,11 @@ def _survey(blocks: Iterator[Records]) -> TableSurvey:
 def _events(
     path: FilePath, shape: Shape, header: bool, problems: Problems, progress: Progress
 ) -> Iterator[Records]:
-    texts = (
-        _parquet_text(path, shape) if is_parquet(path) else _text(path, problems, progress, header)
-    )
+    if is_parquet(path):
+        texts = _parquet_text(path, shape)
+    else:
+        texts = _text(path, shape.separator, problems, progress, header)
+    numbered = {field: _Numbered(LIMITS[field]) for field in TEXT_NUMBERED}
     latest = -(2**63)
     for first, block in texts:
         cells = Cells(
@@ -335,7 +394,7 @@ def _events(
             separator=shape.separator,
             expected=f"numbers or words as {', '.join(shape.places)}",
         )
-        events = _block(cells, shape)
+        events = _block(cells, shape, numbered)
         so_far = np.maximum(np.maximum.accumulate(events["ts_ns"]), latest)
         late = events["ts_ns"] < so_far
         for row in np.flatnonzero(late).tolist():
@@ -344,13 +403,23 @@ def _events(
         if late.any():
             events = events.take(np.flatnonzero(~late))
         if len(events):
+            if latest < 0:
+                _remark_unit(int(events["ts_ns"][0]), shape.time_places, problems)
             latest = int(events["ts_ns"][-1])
             yield events
     progress.done_bytes = progress.total_bytes
 
 
+def _remark_unit(first_ns: int, places: int, problems: Problems) -> None:
+    """Remark that times would be those of this century in another unit."""
+    first, unit = first_ns // 10**places, UNITS[places]
+    other = next((each for each, times in PLAUSIBLE.items() if first in times), unit)
+    if other != unit:
+        problems.remark(f"time unit is {unit}, but times look like {other}")
+
+
 def _text(
-    path: FilePath, problems: Problems, progress: Progress, header: bool
+    path: FilePath, separator: bytes, problems: Problems, progress: Progress, header: bool
 ) -> Iterator[tuple[int, bytes]]:
     head, number_before = b"", _first_line(path)[0]
     for first, text in line_blocks(path, problems, progress, BLOCK_BYTES):
@@ -361,7 +430,15 @@ def _text(
                 head, _, text = text.partition(b"\n")
                 first += 1
         # A quoted cell with a separator inside it still has the wrong number of cells.
-        yield first, _without_heads(text, head, problems).replace(b'"', b"")
+        text = _without_heads(text, head, problems).replace(b'"', b"")
+        yield first, _trimmed(text, separator)
+
+
+def _trimmed(text: bytes, separator: bytes) -> bytes:
+    """Remove spaces around cells."""
+    if separator == b" " or not (separator + b" " in text or b" " + separator in text):
+        return text
+    return re.sub(b" *(%b|\r?\n) *" % re.escape(separator), rb"\1", text).lstrip(b" ")
 
 
 def _without_heads(text: bytes, head: bytes, problems: Problems) -> bytes:
@@ -400,24 +477,22 @@ def _plain_column(arrow: Any, column: Any) -> Any:
     return column
 
 
-def _block(cells: Cells, shape: Shape) -> Records:
+def _block(cells: Cells, shape: Shape, texts: "dict[str, _Numbered]") -> Records:
     columns: dict[str, npt.NDArray[Any]] = {}
     for field, place in shape.places.items():
-        if field in ("ts_ns", "recv_ns"):
-            columns[field] = cells.decimals(place, shape.time_places)
-        elif field == "price":
-            columns[field] = _units(cells, place, shape.tick)
-        elif field == "size":
-            columns[field] = _units(cells, place, shape.lot)
-        elif field in PLAIN_FIELDS:
-            # Spreadsheets and data frames write integers as 17.0.
-            columns[field] = cells.decimals(place, 0)
-        else:
-            words = shape.sides if field == "side" else shape.kinds
-            columns[field] = _numbers(cells, place, words)
+        columns[field] = _column(cells, field, place, shape, texts)
+    kind = columns["kind"]
+    for field, kinds in WITHOUT.items():
+        place = shape.places[field]
+        empty = cells.empty(place)
+        if empty.any():
+            names = ", ".join(each.name.lower() for each in kinds)
+            cells.reject(empty & ~np.isin(kind, kinds), place, f"{field} is needed but for {names}")
     for field, limit in LIMITS.items():
         if field in columns:
-            cells.reject(columns[field] >= limit)
+            high = columns[field] >= limit
+            if high.any():
+                cells.reject(high, shape.places[field], f"{field} must be below {limit}")
     columns.setdefault("seq", cells.line)
     columns.setdefault("recv_ns", columns["ts_ns"])
     kept = cells.rows()
@@ -430,16 +505,69 @@ def _block(cells: Cells, shape: Shape) -> Records:
     return events
 
 
-def _units(cells: Cells, place: int, unit: tuple[int, int]) -> Integers:
-    """Read a column of multiples of a unit, in units."""
-    value = cells.decimals(place, unit[1], signed=True)
-    cells.reject((value % unit[0] != 0) | (value < 0))
-    return value // unit[0]
+def _column(
+    cells: Cells, field: str, place: int, shape: Shape, texts: "dict[str, _Numbered]"
+) -> npt.NDArray[Any]:
+    """Read the column of a field."""
+    if field in ("ts_ns", "recv_ns"):
+        unit = UNITS[shape.time_places]
+        expected = f"{SHORT_NAMES[field]} must be a number of {unit} from 1970 to 2262, or a date"
+        return cells.decimals(place, shape.time_places, other=_date, expected=expected)
+    if field in ("price", "size"):
+        return _units(cells, field, place, shape.tick if field == "price" else shape.lot)
+    if field in PLAIN_FIELDS:
+        # Spreadsheets and data frames write integers as 17.0.
+        expected = f"{field} must be a whole number"
+        other = _zero if field == "flags" else texts.get(field)
+        return cells.decimals(place, 0, other=other, expected=expected)
+    return _numbers(cells, field, place, shape.sides if field == "side" else shape.kinds)
 
 
-def _numbers(cells: Cells, place: int, words: dict[bytes, int]) -> Integers:
+def _date(text: bytes) -> int | None:
+    """Return a date as nanoseconds; None for any other text."""
+    try:
+        found = date_ns(text.decode("ascii"))
+    except ValueError:
+        return None
+    return found if found >= 0 else None
+
+
+class _Numbered:
+    """Numbers texts by their first appearance, downwards from a limit."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._numbers: dict[bytes, int] = {}
+
+    def __call__(self, text: bytes) -> int:
+        """Return the number of a text; 0 for an empty one."""
+        if not text:
+            return 0
+        return self._limit - 1 - self._numbers.setdefault(text, len(self._numbers))
+
+
+def _units(cells: Cells, field: str, place: int, unit: tuple[int, int]) -> Integers:
+    """Read a column of multiples of a unit, in units; an empty cell is 0."""
+    digits, places = unit
+    name, step = "tick" if field == "price" else "lot", Decimal(digits).scaleb(-places)
+    expected = f"{field} must be a multiple of {name} {step:f}, and not negative"
+    value = cells.decimals(place, places, signed=True, other=_zero, expected=expected)
+    bad = (value % digits != 0) | (value < 0)
+    if bad.any():
+        cells.reject(bad, place, expected)
+    return value // digits
+
+
+def _zero(text: bytes) -> int | None:
+    return None if text else 0
+
+
+def _numbers(cells: Cells, field: str, place: int, words: dict[bytes, int]) -> Integers:
     distinct, which = np.unique(cells.words(place), return_inverse=True)
     numbers = [words.get(word.lower(), -1) for word in distinct.tolist()]
     column = np.array(numbers, np.int64)[which] if len(numbers) else np.zeros(0, np.int64)
-    cells.reject(column < 0)
+    bad = column < 0
+    if bad.any():
+        known = ", ".join(word.decode() for word in words if word)
+        cells.reject(bad, place, f"{field} must be one of {known}")
     return column

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from clob.records import Kind
-from clob.replay import ReplayFormatError, read_npz, write_npz
+from clob.replay import ReplayFormatError, backtest, read_npz, write_npz
 from clob.replay.errors import ReplayWarning
 from clob.replay.io.detect import detect, open_stream
 from clob.replay.io.recording import join
@@ -165,7 +165,7 @@ BROKEN = [
     ("3,add,1,bid,-0.42,1,", "unreadable line"),
     ("3,add,1,over,0.42,1,", "unreadable line"),
     ("3,walk,1,bid,0.42,1,", "unreadable line"),
-    ("3,add,x,bid,0.42,1,", "unreadable line"),
+    ("3,add,,bid,0.42,1,", "unreadable line"),
     ("3.0000000001,add,1,bid,0.42,1,", "unreadable line"),
     ("2,add,1,bid,0.42,1,", "clock backwards"),
     ("3,add,1", "wrong number of cells"),
@@ -182,12 +182,121 @@ def test_problem_names_kind_and_line(tmp_path, line, kind):
         assert sum(map(len, stream.chunks())) == 4
 
 
+PLAIN = "ts,kind,order_id,side,price,size\n"
+CELLS = {
+    "ts": ("noon", "ts must be a number of ns from 1970 to 2262, or a date"),
+    "kind": ("walk", "kind must be one of limit, cancel, "),
+    "order_id": ("", "order_id is needed but for clear"),
+    "side": ("yes", "side must be one of 0, 1, buy, sell, b, s, bid, ask"),
+    "price": ("0.42", "price must be a multiple of tick 1, and not negative"),
+    "size": ("-3", "size must be a multiple of lot 1, and not negative"),
+}
+"""An unreadable cell of each column, and the start of its error."""
+
+
+@pytest.mark.parametrize("column", CELLS)
+def test_unreadable_cell_is_named_with_what_is_expected(tmp_path, column):
+    cell, expected = CELLS[column]
+    fine = dict(zip(PLAIN.strip().split(","), ["5", "limit", "1", "buy", "42", "3"], strict=True))
+    line = ",".join((fine | {column: cell}).values())
+    with pytest.raises(ReplayFormatError, match=f"flow.csv:2: .*{expected}.*; got '{cell}'"):
+        list(read_table(written(tmp_path, f"{PLAIN}{line}\n")).chunks())
+
+
+def test_columns_are_found_in_any_case_and_with_spaces_around_cells(tmp_path):
+    text = (
+        'TS ,"Kind", order_ID,Side,PRICE,Size\n 5, limit ,1,  buy,42 , 3\r\n 6,limit,2,sell,43,1\n'
+    )
+    events = next(read_table(written(tmp_path, text)).chunks())
+    assert events[["ts_ns", "order_id", "side", "price", "size"]].tolist() == [
+        (5, 1, 0, 42, 3),
+        (6, 2, 1, 43, 1),
+    ]
+
+
+def test_exact_name_of_a_column_comes_before_another_case(tmp_path):
+    text = "ts,Price,kind,order_id,side,price,size\n5,1,limit,1,buy,42,3\n"
+    assert next(read_table(written(tmp_path, text)).chunks())["price"].tolist() == [42]
+    text = "ts,Price,kind,order_id,side,PRICE,size\n5,1,limit,1,buy,42,3\n"
+    with pytest.raises(ReplayFormatError, match="column 'price' for price must occur once"):
+        read_table(written(tmp_path, text))
+
+
+@pytest.mark.parametrize("unit", ["s", "ns"])
+def test_dates_are_read_as_times_in_any_unit(tmp_path, unit):
+    dates = ("2026-01-31T09:30:00Z", "2026-01-31 11:30:00.25+02:00", "2026-01-31 09:30:01")
+    lines = [f"{date},limit,{number},buy,4,1\n" for number, date in enumerate(dates, 1)]
+    stream = read_table(written(tmp_path, PLAIN + "".join(lines)), time_unit=unit)
+    start = 1_769_851_800 * 10**9
+    times = next(stream.chunks())["ts_ns"].tolist()
+    assert times == [start, start + 250_000_000, start + 10**9]
+    assert not stream.problems.remarks
+
+
+@pytest.mark.parametrize(("unit", "first"), [("ns", 1_700_000_000_000), ("s", 1_700_000_000_000)])
+def test_unit_that_the_times_are_not_in_is_remarked(tmp_path, unit, first):
+    stream = read_table(written(tmp_path, f"{PLAIN}{first},limit,1,buy,4,1\n"), time_unit=unit)
+    if unit == "s":
+        with pytest.raises(ReplayFormatError, match="ts must be a number of s from 1970 to 2262"):
+            list(stream.chunks())
+        return
+    list(stream.chunks())
+    assert dict(stream.problems.remarks) == {"time unit is ns, but times look like ms": 1}
+
+
+def test_orders_and_owners_with_names_trade_like_numbered_ones(tmp_path):
+    flow = [
+        ("limit", "8d1f-a", "buy", "42", "3", "0xA1"),
+        ("limit", "8d1f-b", "buy", "42", "2", "0xb2"),
+        ("cancel", "8d1f-a", "", "", "", ""),
+        ("ioc", "8d1f-c", "sell", "42", "1", "0xA1"),
+        ("reduce", "8d1f-b", "", "", "1", ""),
+    ]
+    numbers = {"8d1f-a": "1", "8d1f-b": "2", "8d1f-c": "3", "0xA1": "1", "0xb2": "2"}
+
+    def lines(name):
+        head = PLAIN.strip() + ",owner\n"
+        rows = [",".join((str(at), *map(name, row))) for at, row in enumerate(flow, 1)]
+        return head + "".join(f"{row}\n" for row in rows)
+
+    named = read_table(written(tmp_path, lines(str)))
+    numbered = read_table(
+        written(tmp_path, lines(lambda cell: numbers.get(cell, cell)), "numbers.csv")
+    )
+    assert [len(set(stream.collect().events["order_id"])) for stream in (named, numbered)] == [3, 3]
+    fills = [
+        backtest(stream).fills[["price", "size", "ts_ns"]].tolist() for stream in (named, numbered)
+    ]
+    assert fills[0] == fills[1] == [(42, 1, 4)]
+    again = join(list(named.chunks(2)))
+    assert again["order_id"].tolist() == join(list(named.chunks()))["order_id"].tolist()
+
+
+@pytest.mark.parametrize("field", ["side", "price", "size"])
+def test_cell_that_a_kind_needs_must_not_be_empty(tmp_path, field):
+    cells = {"side": "buy", "price": "42", "size": "3"} | {field: ""}
+    path = written(tmp_path, f"{PLAIN}5,limit,1,{','.join(cells.values())}\n")
+    with pytest.raises(ReplayFormatError, match=f"{field} is needed but for cancel, .*; got ''"):
+        list(read_table(path).chunks())
+
+
+def test_header_with_other_names_is_that_of_a_table(tmp_path):
+    path = written(tmp_path, "timestamp,type,id,side,px,contracts\n5,limit,1,buy,42,3\n")
+    assert detect(path) == "table"
+    with pytest.raises(ReplayFormatError, match="needs a column for ts, order_id, size, price, k"):
+        open_stream(path)
+
+
 def test_invalid_arguments_are_rejected(tmp_path):
     path = written(tmp_path, TABLE)
     with pytest.raises(
-        ReplayFormatError, match="column 'ts_ns' for ts_ns is missing; got when, what"
+        ReplayFormatError,
+        match=r"a table needs a column for ts, order_id, size, price, kind, side; got when.*: "
+        r"--columns ts=\.\.\.,order_id=\.\.\.,size=",
     ):
         read_table(path)
+    with pytest.raises(ReplayFormatError, match="column 'hour' for ts_ns is missing; got when"):
+        read_table(path, {"ts_ns": "hour"})
     with pytest.raises(ValueError, match=r"fields must be among .*; got 'colour'"):
         read_table(path, {"colour": 1})
     with pytest.raises(ValueError, match="time unit must be one of s, ms, us, ns; got 'h'"):
