@@ -218,7 +218,7 @@ def follow_pages(python: str, wheel: Path, folder: Path) -> None:
 def run_tests(python: str, wheel: Path, folder: Path, tests: Sequence[str]) -> None:
     """Run tests with the installed wheel, in a folder without the packages."""
     programs = create(python, folder / "test")
-    run(programs / "pip", "install", "-q", f"{wheel}[test]", folder=folder)
+    run(programs / "pip", "install", "-q", f"{wheel}[test]", "pytest-xdist", folder=folder)
     for name in ("clob-server", "clob-client"):
         check_version(run(programs / name, "--version", folder=folder))
     copy = folder / "tree"
@@ -227,7 +227,9 @@ def run_tests(python: str, wheel: Path, folder: Path, tests: Sequence[str]) -> N
         copy.mkdir(exist_ok=True)
         copy_one(ROOT / name, copy / name)
     ignored = [f"--ignore={name}" for name in IGNORED]
-    output = run(programs / "pytest", "-q", "-rN", *ignored, *tests, folder=copy)
+    # Like `make test`: many tests wait, so one process more than processors.
+    spread = ("-n", str((os.cpu_count() or 1) + 1), "--dist", "loadfile")
+    output = run(programs / "pytest", "-q", "-rN", *spread, *ignored, *tests, folder=copy)
     report(f"  tests: {output.strip().splitlines()[-1]}")
 
 
