@@ -75,9 +75,14 @@ settings.register_profile(
 settings.load_profile("long" if LONG else "short")
 
 
+LONGEST = ("test_contract.py", "test_crash.py", "test_switch_crash.py")
+"""Files that take minutes on one process: at the end, they would run while the others are idle."""
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Deselect the long tests unless they are requested."""
+    """Deselect the long tests unless they are requested; then the longest files come first."""
     if LONG or "long" in config.option.markexpr:
+        items.sort(key=lambda item: item.path.name not in LONGEST)
         return
     long = [item for item in items if item.get_closest_marker("long")]
     config.hook.pytest_deselected(items=long)

@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 INHERITED_NOT = ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV")
+OWN = "CLOB_"
 
 
 class ReleaseError(Exception):
@@ -19,8 +20,17 @@ def report(line: str) -> None:
 
 
 def environment() -> dict[str, str]:
-    """Return the environment of this process without the variables that lead to its packages."""
-    return {name: value for name, value in os.environ.items() if name not in INHERITED_NOT}
+    """Return the environment of this process without what leads to its packages or sets them up."""
+    return {
+        name: value
+        for name, value in os.environ.items()
+        if name not in INHERITED_NOT and not name.startswith(OWN)
+    }
+
+
+def own_variables() -> dict[str, str]:
+    """Return the variables of the project: settings of a server, and those of its tests."""
+    return {name: value for name, value in os.environ.items() if name.startswith(OWN)}
 
 
 def run(*command: object, folder: Path, **variables: str) -> str:

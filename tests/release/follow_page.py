@@ -110,13 +110,15 @@ class Follower:
         self.url = f"http://127.0.0.1:{port}"
         command = [sys.executable, "-m", "clob_server", "--demo", "--port", str(port)]
         self.demo = subprocess.Popen(
-            command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+            command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
         )
         assert self.demo.stdout is not None
+        output = ""
         for printed in self.demo.stdout:
+            output += printed
             if DEMO_READY in printed:
                 return
-        self.fail(line, "make run: the demo ended before it served")
+        self.fail(line, f"make run: the demo ended before it served\n{output}")
 
     def python(self, line: int, text: str) -> None:
         """Run a fence of Python: examples with their output, or a piece of a program."""

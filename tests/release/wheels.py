@@ -23,7 +23,7 @@ import zipfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from tests.release.environments import ReleaseError, create, report, run
+from tests.release.environments import ReleaseError, create, own_variables, report, run
 
 ROOT = Path(__file__).parents[2]
 FOLLOWER = ROOT / "tests" / "release" / "follow_page.py"
@@ -229,7 +229,9 @@ def run_tests(python: str, wheel: Path, folder: Path, tests: Sequence[str]) -> N
     ignored = [f"--ignore={name}" for name in IGNORED]
     # Like `make test`: many tests wait, so one process more than processors.
     spread = ("-n", str((os.cpu_count() or 1) + 1), "--dist", "loadfile")
-    output = run(programs / "pytest", "-q", "-rN", *spread, *ignored, *tests, folder=copy)
+    output = run(
+        programs / "pytest", "-q", "-rN", *spread, *ignored, *tests, folder=copy, **own_variables()
+    )
     report(f"  tests: {output.strip().splitlines()[-1]}")
 
 
