@@ -59,10 +59,12 @@ SHORT_NAMES = {"ts_ns": "ts", "recv_ns": "recv"}
 WITHOUT: dict[str, tuple[Kind, ...]] = {
     "order_id": (Kind.CLEAR,),
     "side": (Kind.CANCEL, Kind.REDUCE, Kind.CLEAR),
-    "price": (Kind.CANCEL, Kind.REDUCE, Kind.CLEAR),
+    "price": (Kind.CANCEL, Kind.REDUCE, Kind.CLEAR, Kind.IOC),
     "size": (Kind.CANCEL, Kind.CLEAR),
 }
-"""The kinds whose cell of a field may be empty; those of owner and flags always may."""
+"""The kinds whose cell of a field may be empty; those of owner and flags always may.
+
+An immediate order without a price trades at any."""
 
 TEXT_NUMBERED = ("order_id", "owner")
 """Fields whose cells may be texts, such as a UUID or the address of a wallet."""
@@ -115,6 +117,8 @@ class Shape(NamedTuple):
     """The lot as digits and decimal places."""
     sides: dict[bytes, int]
     kinds: dict[bytes, int]
+    grid: tuple[int, int] = (0, 0)
+    """The lowest and the highest price, once known."""
 
 
 def read_table(
@@ -184,13 +188,12 @@ def read_table(
         sides=_words(SIDES, sides) | {b"": 0},
         kinds=_words(KINDS, kinds),
     )
-    read = partial(_events, path, shape, header)
     metadata = _metadata(path)
-    survey = _survey(read(Ignored(), Progress()))
+    survey = _survey(_events(path, shape, header, Ignored(), Progress()))
     lo, hi = grid or (metadata.get("lo", survey.lo), metadata.get("hi", survey.hi))
     return file_stream(
         path,
-        read,
+        partial(_events, path, shape._replace(grid=(lo, hi)), header),
         on_problem,
         lo=lo,
         hi=hi,
@@ -488,6 +491,10 @@ def _block(cells: Cells, shape: Shape, texts: "dict[str, _Numbered]") -> Records
         if empty.any():
             names = ", ".join(each.name.lower() for each in kinds)
             cells.reject(empty & ~np.isin(kind, kinds), place, f"{field} is needed but for {names}")
+            if field == "price":
+                lowest, highest = shape.grid
+                any_price = np.where(columns["side"] == 0, highest, lowest)
+                columns[field] = np.where(empty & (kind == Kind.IOC), any_price, columns[field])
     for field, limit in LIMITS.items():
         if field in columns:
             high = columns[field] >= limit

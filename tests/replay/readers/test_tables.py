@@ -272,6 +272,15 @@ def test_orders_and_owners_with_names_trade_like_numbered_ones(tmp_path):
     assert again["order_id"].tolist() == join(list(named.chunks()))["order_id"].tolist()
 
 
+def test_immediate_order_without_a_price_trades_at_any(tmp_path):
+    rows = ("1,limit,1,sell,42,3", "2,limit,2,sell,60,3", "3,limit,3,buy,40,1")
+    text = PLAIN + "".join(f"{row}\n" for row in (*rows, "4,market,4,buy,,5", "5,ioc,5,sell,,2"))
+    stream = read_table(written(tmp_path, text))
+    assert (stream.lo, stream.hi) == (40, 60)
+    fills = backtest(stream).fills
+    assert fills[["price", "size"]].tolist() == [(42, 3), (60, 2), (40, 1)]
+
+
 @pytest.mark.parametrize("field", ["side", "price", "size"])
 def test_cell_that_a_kind_needs_must_not_be_empty(tmp_path, field):
     cells = {"side": "buy", "price": "42", "size": "3"} | {field: ""}
