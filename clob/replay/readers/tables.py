@@ -145,7 +145,8 @@ def read_table(
             ``kind``, ``order_id``, ``side``, ``price`` and ``size`` are required. Names are those
             of the header, in any case of letters.
         time_unit: the unit of times; fractions are read as well, and dates such as
-            ``2026-01-31 09:30:00.25``, in UTC or with an offset, in any unit.
+            ``2026-01-31 09:30:00.25``, in UTC or with an offset, and timestamps of Parquet, in any
+            unit.
         tick: the price of one tick, as text.
         lot: the size of one lot, as text.
         lot_wei: the size of one lot, in wei; None takes the metadata of a Parquet file written by
@@ -178,11 +179,12 @@ def read_table(
     if len(separator.encode()) != 1:
         raise ValueError(f"separator must be one byte; got {separator!r}")
     names = _names(path, separator, header)
+    places = _places(path, names, columns or {})
     shape = Shape(
-        places=_places(path, names, columns or {}),
+        places=places,
         width=len(names),
         separator=separator.encode(),
-        time_places=TIME_PLACES[time_unit],
+        time_places=0 if _has_timestamps(path, places) else TIME_PLACES[time_unit],
         tick=_unit(tick),
         lot=_unit(lot),
         sides=_words(SIDES, sides) | {b"": 0},
@@ -471,6 +473,14 @@ def _parquet_text(path: FilePath, shape: Shape) -> Iterator[tuple[int, bytes]]:
             csv.write_csv(arrow.table(columns, names=batch.schema.names), text, options)
         yield first, text.getvalue()
         first += batch.num_rows
+
+
+def _has_timestamps(path: FilePath, places: dict[str, int]) -> bool:
+    """Return whether the times of a Parquet file are timestamps, which need no unit."""
+    if not is_parquet(path):
+        return False
+    arrow = need_pyarrow("pyarrow")
+    return bool(arrow.types.is_timestamp(parquet_schema(path).types[places["ts_ns"]]))
 
 
 def _plain_column(arrow: Any, column: Any) -> Any:

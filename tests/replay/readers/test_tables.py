@@ -141,7 +141,7 @@ def test_parquet_of_another_program(tmp_path):
     parquet.write_table(arrow.table(columns), path)
     for tick, scale in (("0.01", 100), ("0.0025", 400), ("0.03", 100), ("1", 100), ("1.0", 100)):
         assert read_table(path, tick=tick, lot="0.5", on_problem="warn").scale == scale
-    events = next(read_table(path, tick="0.01", lot="0.5").chunks())
+    events = next(read_table(path, tick="0.01", lot="0.5", time_unit="s").chunks())
     assert events[["ts_ns", "price", "size"]].tolist() == [
         (1_500_000_000, 42, 3),
         (1_500_001_000, 57, 4),
