@@ -273,9 +273,9 @@ class Page:
 
 
 def made_by_make():
-    """Return the command of ``make run``, for this Python."""
+    """Return the command of ``make run``, for this Python; without a Makefile, as it is there."""
     if not (ROOT / "Makefile").is_file():
-        pytest.skip("not here: no Makefile")
+        return f"{sys.executable} -m clob_server --demo"
     lines = subprocess.check_output(["make", "-n", "-C", ROOT, "run"], text=True).splitlines()
     [command] = [line for line in lines if line.endswith(" -m clob_server --demo")]
     return re.sub(r"^\S+", sys.executable, command)

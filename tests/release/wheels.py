@@ -74,6 +74,14 @@ PAGES = (
 """Pages to which docs/index.md sends newcomers."""
 IGNORED = ("tests/chain", "tests/clients", "tests/server/browser", "tests/server/demo")
 """Tests that need a chain, JavaScript clients or a browser."""
+DESELECTED = (
+    "tests/test_build.py",
+    "tests/test_docs.py::test_relative_links_lead_to_files_and_headings",
+    "tests/test_docs.py::test_architecture_names_files_that_exist",
+    "tests/server/deploy/test_files.py::test_image_copies_what_the_build_reads_and_runs_without_rights",
+    "tests/typing/test_typing.py::test_types_of_the_client_in_a_project_of_a_user",
+)
+"""Tests of the tree that is built from, and one that needs pyright."""
 
 
 def find_pythons(names: Sequence[str]) -> dict[str, str]:
@@ -227,6 +235,7 @@ def run_tests(python: str, wheel: Path, folder: Path, tests: Sequence[str]) -> N
         copy.mkdir(exist_ok=True)
         copy_one(ROOT / name, copy / name)
     ignored = [f"--ignore={name}" for name in IGNORED]
+    ignored += [f"--deselect={name}" for name in DESELECTED]
     # Like `make test`: many tests wait, so one process more than processors.
     spread = ("-n", str((os.cpu_count() or 1) + 1), "--dist", "loadfile")
     output = run(

@@ -342,7 +342,7 @@ def start_process(folder):
 def follower_of(live):
     """Return the process id of the follower of a server, or None."""
     listed = subprocess.run(
-        ["ps", "--ppid", str(live.process.pid), "-o", "pid=,args="],
+        ["ps", "-ww", "--ppid", str(live.process.pid), "-o", "pid=,args="],
         capture_output=True,
         text=True,
         check=False,

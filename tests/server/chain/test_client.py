@@ -48,7 +48,7 @@ PATIENCE_S = 200
 def child_of(live, module):
     """Return the process id of a child of the server."""
     listed = subprocess.run(
-        ["ps", "--ppid", str(live.process.pid), "-o", "pid=,args="],
+        ["ps", "-ww", "--ppid", str(live.process.pid), "-o", "pid=,args="],
         capture_output=True,
         text=True,
         check=False,
