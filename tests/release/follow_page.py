@@ -20,6 +20,7 @@ import shlex
 import socket
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -109,16 +110,14 @@ class Follower:
             port = server.getsockname()[1]
         self.url = f"http://127.0.0.1:{port}"
         command = [sys.executable, "-m", "clob_server", "--demo", "--port", str(port)]
-        self.demo = subprocess.Popen(
-            command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
-        )
-        assert self.demo.stdout is not None
-        output = ""
-        for printed in self.demo.stdout:
-            output += printed
-            if DEMO_READY in printed:
-                return
-        self.fail(line, f"make run: the demo ended before it served\n{output}")
+        with tempfile.TemporaryFile("w+") as errors:
+            self.demo = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True)
+            assert self.demo.stdout is not None
+            for printed in self.demo.stdout:
+                if DEMO_READY in printed:
+                    return
+            errors.seek(0)
+            self.fail(line, f"make run: the demo ended before it served\n{errors.read()}")
 
     def python(self, line: int, text: str) -> None:
         """Run a fence of Python: examples with their output, or a piece of a program."""

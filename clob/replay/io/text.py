@@ -130,10 +130,11 @@ class Cells:
         value, bad = decimal_fractions(self._text, *self._bounds(column), places, signed)
         if bad is None:
             return value
-        for row in np.flatnonzero(bad).tolist() if other is not None else ():
-            found = other(self.text(column, row)) if other is not None else None
-            if found is not None:
-                value[row], bad[row] = found, False
+        if other is not None:
+            for row in np.flatnonzero(bad).tolist():
+                found = other(self.text(column, row))
+                if found is not None:
+                    value[row], bad[row] = found, False
         self.reject(bad, column, expected)
         return value
 
@@ -143,18 +144,17 @@ class Cells:
         Returns:
             The numbers, and how many of them were rounded.
         """
-        value, bad = decimal_fractions(self._text, *self._bounds(column), places, False)
         count = 0
-        if bad is None:
-            return value, count
-        for row in np.flatnonzero(bad).tolist():
-            match = LONG_FRACTION.fullmatch(self.text(column, row))
-            if match is not None:
-                digits = int(match[1] + match[2][:places])
-                value[row] = digits + (match[2][places] >= FIVE)
-                bad[row] = False
-                count += 1
-        return self._checked(value, bad), count
+
+        def round_half_up(text: bytes) -> int | None:
+            nonlocal count
+            match = LONG_FRACTION.fullmatch(text)
+            if match is None:
+                return None
+            count += 1
+            return int(match[1] + match[2][:places]) + (match[2][places] >= FIVE)
+
+        return self.decimals(column, places, other=round_half_up), count
 
     def words(self, column: int) -> npt.NDArray[np.bytes_]:
         """Read a column of words of up to 16 bytes as ``S16``; longer cells are bad."""

@@ -9,7 +9,7 @@ import io
 import json
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from decimal import Decimal
 from functools import partial
 from typing import Any, Literal, NamedTuple, TypeAlias
@@ -64,7 +64,8 @@ WITHOUT: dict[str, tuple[Kind, ...]] = {
 }
 """The kinds whose cell of a field may be empty; those of owner and flags always may.
 
-An immediate order without a price trades at any."""
+An immediate order without a price trades at any.
+"""
 
 TEXT_NUMBERED = ("order_id", "owner")
 """Fields whose cells may be texts, such as a UUID or the address of a wallet."""
@@ -141,11 +142,11 @@ def read_table(
     Args:
         path: the file; ``.parquet`` is read with pyarrow, any other file is text.
         columns: the columns of the fields of :data:`clob.records.EVENT`; a field not listed is
-            looked up by its own name, ``ts`` and ``recv`` without ``_ns`` as well. ``ts_ns``,
-            ``kind``, ``order_id``, ``side``, ``price`` and ``size`` are required. Names are those
-            of the header, in any case of letters.
-        time_unit: the unit of times; fractions are read as well, and dates such as
-            ``2026-01-31 09:30:00.25``, in UTC or with an offset, and timestamps of Parquet, in any
+            looked up by its own name. ``ts`` and ``recv`` are short for ``ts_ns`` and ``recv_ns``.
+            ``ts_ns``, ``kind``, ``order_id``, ``side``, ``price`` and ``size`` are required. Names
+            are those of the header, in any case of letters.
+        time_unit: the unit of times that are numbers; fractions are read as well. Dates such as
+            ``2026-01-31 09:30:00.25``, in UTC or with an offset, and timestamps of Parquet need no
             unit.
         tick: the price of one tick, as text.
         lot: the size of one lot, as text.
@@ -290,6 +291,8 @@ def _names(path: FilePath, separator: str, header: bool) -> list[str]:
 
 
 def _places(path: FilePath, names: list[str], columns: Columns) -> dict[str, int]:
+    long_names = {short: field for field, short in SHORT_NAMES.items()}
+    columns = {long_names.get(field, field): column for field, column in columns.items()}
     unknown = set(columns) - set(EVENT.names or ())
     if unknown:
         known = ", ".join(EVENT.names or ())
@@ -307,7 +310,11 @@ def _places(path: FilePath, names: list[str], columns: Columns) -> dict[str, int
         elif field in NEEDED:
             missing.append(SHORT_NAMES.get(field, field))
     if missing:
-        raise ReplayFormatError(unnamed_columns(path, names, missing))
+        wanted = ",".join(f"{field}=..." for field in missing)
+        raise ReplayFormatError(
+            f"{plain_name(path)}: a table needs a column for {', '.join(missing)}; got "
+            f"{', '.join(names)}. Name the columns: --columns {wanted}, in Python columns={{...}}"
+        )
     return places
 
 
@@ -319,10 +326,10 @@ def _place(path: FilePath, names: list[str], field: str, column: str | int | Non
     """
     if isinstance(column, int):
         return column if 0 <= column < len(names) else None
-    wanted = (field, SHORT_NAMES.get(field, field)) if column is None else (column,)
+    wanted = [field, SHORT_NAMES.get(field, field)] if column is None else [column]
     # The exact name first: a table may have both Price and price.
-    for known in (names, [name.lower() for name in names]):
-        for name in wanted if known is names else [each.lower() for each in wanted]:
+    for known, alike in ((names, wanted), (_lower(names), _lower(wanted))):
+        for name in alike:
             if known.count(name) > 1:
                 raise ReplayFormatError(
                     f"{plain_name(path)}: column {name!r} for {field} must occur once; "
@@ -333,14 +340,8 @@ def _place(path: FilePath, names: list[str], field: str, column: str | int | Non
     return None
 
 
-def unnamed_columns(path: FilePath, names: Iterable[str], missing: Iterable[str]) -> str:
-    """Return the text of an error: fields of a table have no column of their name."""
-    fields = list(missing)
-    wanted = ",".join(f"{field}=..." for field in fields)
-    return (
-        f"{plain_name(path)}: a table needs a column for {', '.join(fields)}; "
-        f"got {', '.join(names)}. Name the columns: --columns {wanted}, in Python columns={{...}}"
-    )
+def _lower(names: list[str]) -> list[str]:
+    return [name.lower() for name in names]
 
 
 def _unit(text: str) -> tuple[int, int]:
@@ -490,17 +491,18 @@ def _plain_column(arrow: Any, column: Any) -> Any:
     return column
 
 
-def _block(cells: Cells, shape: Shape, texts: "dict[str, _Numbered]") -> Records:
+def _block(cells: Cells, shape: Shape, numbered: "dict[str, _Numbered]") -> Records:
     columns: dict[str, npt.NDArray[Any]] = {}
     for field, place in shape.places.items():
-        columns[field] = _column(cells, field, place, shape, texts)
+        columns[field] = _column(cells, field, place, shape, numbered)
     kind = columns["kind"]
     for field, kinds in WITHOUT.items():
         place = shape.places[field]
         empty = cells.empty(place)
         if empty.any():
             names = ", ".join(each.name.lower() for each in kinds)
-            cells.reject(empty & ~np.isin(kind, kinds), place, f"{field} is needed but for {names}")
+            expected = f"{field} must not be empty, except for {names}"
+            cells.reject(empty & ~np.isin(kind, kinds), place, expected)
             if field == "price":
                 lowest, highest = shape.grid
                 any_price = np.where(columns["side"] == 0, highest, lowest)
@@ -523,7 +525,7 @@ def _block(cells: Cells, shape: Shape, texts: "dict[str, _Numbered]") -> Records
 
 
 def _column(
-    cells: Cells, field: str, place: int, shape: Shape, texts: "dict[str, _Numbered]"
+    cells: Cells, field: str, place: int, shape: Shape, numbered: "dict[str, _Numbered]"
 ) -> npt.NDArray[Any]:
     """Read the column of a field."""
     if field in ("ts_ns", "recv_ns"):
@@ -535,7 +537,7 @@ def _column(
     if field in PLAIN_FIELDS:
         # Spreadsheets and data frames write integers as 17.0.
         expected = f"{field} must be a whole number"
-        other = _zero if field == "flags" else texts.get(field)
+        other = _zero if field == "flags" else numbered.get(field)
         return cells.decimals(place, 0, other=other, expected=expected)
     return _numbers(cells, field, place, shape.sides if field == "side" else shape.kinds)
 
