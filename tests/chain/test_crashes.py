@@ -2,7 +2,7 @@
 
 In the long matrix each worker completes the operations of the previous one, starts new ones, and
 crashes at the next failpoint, so each failpoint costs one process start. ``CLOB_CHAIN_EVERY=1``
-covers all failpoints, a higher number every n-th of them.
+covers all failpoints, half of them with each kind of node, a higher number every n-th of them.
 """
 
 import contextlib
@@ -109,6 +109,12 @@ def concurrent_kinds(failpoint, following):
     return [kind, kind, *[each for each in OTHER_KINDS if each not in (kind, after)][:1]]
 
 
+def half_of_failpoints(chain):
+    """Return half of the failpoints; the other kind of node covers the other half."""
+    half = KINDS.index(chain.node.kind)
+    return {kind: each[half::2] for kind, each in FAILPOINTS.items()}
+
+
 def crash_workers(chain, planned):
     """Crash workers one after the other; each resumes the operations of the previous one.
 
@@ -146,15 +152,13 @@ def test_settlements_survive_a_crash_at_every_point(chain, point):
 
 @pytest.mark.long
 def test_single_operation_survives_a_crash_at_any_step(chain):
-    half = KINDS.index(chain.node.kind)  # the other kind of node covers the other half
-    failpoints = {kind: each[half::2] for kind, each in FAILPOINTS.items()}
-    crash_workers(chain, [(each, [each.partition(":")[0]]) for each in alternate(failpoints)])
+    failpoints = alternate(half_of_failpoints(chain))
+    crash_workers(chain, [(each, [each.partition(":")[0]]) for each in failpoints])
 
 
 @pytest.mark.long
 def test_concurrent_operations_survive_a_crash_at_any_step(chain):
-    failpoints = [*alternate(FAILPOINTS), ""]
-    assert len(failpoints) == 1 + sum(map(len, FAILPOINTS.values()))
+    failpoints = [*alternate(half_of_failpoints(chain)), ""]
     pairs = itertools.pairwise(failpoints)
     planned = [(failpoint, concurrent_kinds(failpoint, after)) for failpoint, after in pairs]
     crash_workers(chain, planned)

@@ -144,7 +144,7 @@ def test_random_bytes(book_class):
 
 @pytest.mark.long
 def test_dirty_records_long(book_class):
-    for seed in range(1_000, 1_060):
+    for seed in range(1_000, 1_030):
         fuzz(book_class, seed, 3_000, ids=seed % 7 * 50 + 10, hostile=seed % 5 / 50)
 
 

@@ -25,7 +25,7 @@ from tests.matcher_model.worlds import PAIRED, SMALL, TIGHT, busy
 
 SEED = os.environ.get("CLOB_DIFF_SEED", "1")
 OPS = os.environ.get("CLOB_DIFF_OPS")
-SHORT, LONG = int(OPS or 10_000), int(OPS or 300_000)
+SHORT, LONG = int(OPS or 10_000), int(OPS or 150_000)
 WORLDS = {
     "small": SMALL,
     "tight": TIGHT,
@@ -143,4 +143,4 @@ def test_matcher_agrees_with_a_naive_one(matcher_class, world):
 @pytest.mark.long
 @small_worlds
 def test_matcher_agrees_with_a_naive_one_on_long_flows(matcher_class, world):
-    drive_naive_often(matcher_class, world, 80, 400)
+    drive_naive_often(matcher_class, world, 40, 400)

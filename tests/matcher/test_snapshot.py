@@ -247,9 +247,9 @@ def test_forged_snapshot_is_rejected_or_consistent(full):
 
 
 @pytest.mark.long
-def test_forged_snapshot_is_rejected_or_consistent_exhaustively(full):
-    # Plain Python takes 90 s for all values; both kinds read a snapshot by the same rules.
-    step = 1 if type(full).__name__ == "CompiledMatcher" else 5
+def test_forged_snapshot_is_rejected_or_consistent_at_many_values(full):
+    # Both kinds read a snapshot by the same rules, and plain Python takes 90 s for all values.
+    step = 2 if type(full).__name__ == "CompiledMatcher" else 10
     assert forge(full, lambda was: set(range(was % step, 256, step)))
 
 

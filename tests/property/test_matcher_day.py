@@ -154,4 +154,4 @@ def test_balances_follow_from_the_trades_of_a_day(matcher_class):
 
 @pytest.mark.long
 def test_balances_follow_from_the_trades_of_a_long_day(matcher_class):
-    check_a_day(matcher_class(), 200_000)
+    check_a_day(matcher_class(), 80_000)

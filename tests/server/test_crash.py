@@ -28,7 +28,7 @@ from tests.server.crash import (
 )
 from tests.server.live import started
 
-CYCLES = int(os.environ.get("CLOB_CRASHES", "60"))
+CYCLES = int(os.environ.get("CLOB_CRASHES", "40"))
 SETTINGS = {"rate_limits": True, "snapshot_commands": 150, "log_level": "error"}
 ENDINGS = ("kill", "kill", "follower first", "kill", "while it starts", "term")
 

@@ -42,7 +42,7 @@ from tests.signing.helpers import (
 )
 from tests.signings import DOMAIN, KEYS, address_of, random_order
 
-COUNTS = [300, pytest.param(8_000, marks=pytest.mark.long)]
+COUNTS = [300, pytest.param(4_000, marks=pytest.mark.long)]
 NAMES = [
     "salt",
     "maker",

@@ -160,7 +160,7 @@ def test_shadow_driver_equals_the_plain_driver(rows, acts, policy, stop, has_fil
 
 
 @pytest.mark.long
-@settings(max_examples=1_000, deadline=None)
+@settings(max_examples=400, deadline=None)
 @given(**ALL)
 def test_shadow_driver_equals_the_plain_driver_over_both_books(rows, acts, policy, stop, has_fills):
     check(rows, acts, policy, stop, has_fills, books.BOOKS)

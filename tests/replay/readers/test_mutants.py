@@ -13,7 +13,7 @@ TEXTS = (
     *("lobster", "kalshi", "betfair", "polymarket", "kalshi-ws"),
     *("dbn", "journal", "export", "table"),
 )
-SEEDS = [range(150), pytest.param(range(1_000, 2_500), marks=pytest.mark.long)]
+SEEDS = [range(150), pytest.param(range(1_000, 1_800), marks=pytest.mark.long)]
 
 
 @contextlib.contextmanager
