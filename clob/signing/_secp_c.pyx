@@ -17,7 +17,7 @@ import msgspec
 from coincurve._libsecp256k1 import ffi, lib
 
 from clob.order import Side
-from clob.signing import _secp_py, fields
+from clob.signing import _keccak_c, _secp_py, fields
 from clob.signing.errors import InvalidFieldError, Verdict
 
 # ----- C helpers -----------------------------------------------------------------------------
@@ -26,10 +26,6 @@ cdef extern from "_secp.h" nogil:
     """
     #include <Python.h>
     #include "structmember.h"
-
-    #if __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
-    #error "the compiled backend is for little-endian machines"
-    #endif
 
     /* Writes an integer as 32 bytes, big-endian; returns 0 if it does not fit. Never raises. */
     static inline int long_write(PyObject *value, uint8_t to[32]) {
@@ -414,6 +410,8 @@ cdef bint write_words(Plan plan, object value, uint8_t* to) except -1:
 
 # ----- hashes --------------------------------------------------------------------------------
 
+keccak256 = _keccak_c.keccak256
+
 
 cdef bytes bytes_of(const uint8_t* at, Py_ssize_t length):
     return PyBytes_FromStringAndSize(<const char*>at, length)
@@ -423,13 +421,6 @@ cdef const uint8_t* word_at(bytes raw) except NULL:
     if PyBytes_GET_SIZE(raw) != 32:
         raise ValueError("value must have 32 bytes")
     return <const uint8_t*>PyBytes_AS_STRING(raw)
-
-
-def keccak256(data not None):
-    cdef bytes raw = data if type(data) is bytes else bytes(memoryview(data))
-    cdef uint8_t hash[32]
-    keccak(<const uint8_t*>PyBytes_AS_STRING(raw), PyBytes_GET_SIZE(raw), hash)
-    return bytes_of(hash, 32)
 
 
 def checksummed(bytes raw not None):

@@ -8,9 +8,9 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
-from clob.signing._keccak_py import checksummed, keccak256
 from clob.signing.errors import InvalidFieldError, InvalidSignatureError, Verdict
 from clob.signing.fields import at, received
+from clob.signing.keccak import checksummed, keccak256
 from clob.signing.schema import SignedValue, address_bytes
 
 __all__ = [

@@ -6,8 +6,8 @@ from typing import Final
 from clob.book.validation import show
 from clob.errors import RejectedError
 from clob.signing import fields
-from clob.signing._keccak_py import keccak256
 from clob.signing.errors import InvalidDomainError
+from clob.signing.keccak import keccak256
 from clob.units import UINT256_MAX
 
 

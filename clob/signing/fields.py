@@ -11,8 +11,8 @@ from typing import Final
 from clob.book.validation import show
 from clob.errors import AmountTooLargeError, InvalidAmountError, InvalidSideError, RejectedError
 from clob.order import Side
-from clob.signing._keccak_py import checksummed, keccak256
 from clob.signing.errors import InvalidAddressError, InvalidFieldError
+from clob.signing.keccak import checksummed, keccak256
 from clob.units import UINT256_MAX
 
 SAFE_INTEGER_MAX: Final = 2**53 - 1

@@ -12,9 +12,9 @@ import msgspec
 
 from clob.book.validation import show
 from clob.signing import fields
-from clob.signing._keccak_py import keccak256
 from clob.signing.errors import InvalidDomainError, InvalidFieldError
 from clob.signing.fields import Reader, at
+from clob.signing.keccak import keccak256
 from clob.units import UINT256_MAX
 
 

@@ -6,13 +6,11 @@ The compiled one is used if it recovers known signatures; :data:`BACKEND` names 
 import importlib
 import os
 import warnings
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from clob.signing import _secp_py
 from clob.signing.errors import Verdict
-
-EMPTY_HASH: Final = "c5d2460186f7233c927e7db2dcc703c0e500b653ca82273b7bfad8045d85a470"
-"""Keccak-256 of the empty string."""
+from clob.signing.keccak import EMPTY_HASH
 
 
 def is_correct(backend: Any) -> bool:

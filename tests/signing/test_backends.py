@@ -247,6 +247,10 @@ def test_importing_signing_does_not_import_eth_account(pure):
     assert modules == ["clob.signing"]
 
 
+def test_importing_signing_does_not_import_pycryptodome():
+    assert run("import clob.signing", IMPORTED.format(names=("Crypto.Hash.keccak",))) == [""]
+
+
 def test_signing_restores_the_recursion_limit():
     limit = "import sys\nprint(sys.getrecursionlimit())\n"
     sign = f"from clob.signing import sign\nsign(order, domain, '{1:064x}')\n"
