@@ -1,5 +1,6 @@
 """The ``clob-server`` command; ``python -m clob_server`` without a subcommand means ``run``."""
 
+import gc
 import sys
 
 EXTRA_MISSING = "clob-server needs the extra: pip install 'clob[server]'"
@@ -14,6 +15,7 @@ def main(arguments: list[str] | None = None) -> int:
     Returns:
         The exit code; 2 if a package is missing.
     """
+    gc.disable()  # the collector would walk through the modules again and again while they load
     try:
         from clob_server import cli  # noqa: PLC0415 - its packages may be missing
     except ModuleNotFoundError as error:
@@ -21,6 +23,8 @@ def main(arguments: list[str] | None = None) -> int:
             raise
         sys.stderr.write(f"{EXTRA_MISSING} (no module {error.name!r})\n")
         return 2
+    finally:
+        gc.enable()
     return cli.main(arguments)
 
 
