@@ -103,6 +103,13 @@ def test_page_with_a_wrong_result_or_a_failing_command_fails(tmp_path, words, ex
     assert expected in output
 
 
+def test_tests_that_a_wheel_is_not_proved_by_exist():
+    for name in (*wheels.IGNORED, *wheels.DESELECTED):
+        path, _, function = name.partition("::")
+        assert (ROOT / path).exists(), name
+        assert not function or f"def {function}(" in (ROOT / path).read_text(), name
+
+
 def make_wheel(folder, *names):
     """Write a wheel that has a file for each required pattern, and further names."""
     path = folder / "clob.whl"

@@ -76,7 +76,7 @@ IGNORED = ("tests/chain", "tests/clients", "tests/server/browser", "tests/server
 """Tests that need a chain, JavaScript clients or a browser."""
 DESELECTED = (
     "tests/test_build.py",
-    "tests/test_docs.py::test_relative_links_lead_to_files_and_headings",
+    "tests/test_pages.py::test_relative_links_lead_to_files_and_headings",
     "tests/test_docs.py::test_architecture_names_files_that_exist",
     "tests/server/deploy/test_files.py::test_image_copies_what_the_build_reads_and_runs_without_rights",
     "tests/typing/test_typing.py::test_types_of_the_client_in_a_project_of_a_user",

@@ -1,5 +1,6 @@
 """Alerts and the dashboard use metrics that exist, and every alert is explained."""
 
+import contextlib
 import json
 import re
 import shutil
@@ -104,10 +105,11 @@ def wait_for(http, query):
     """Return the value of a query once it has one."""
     end = time.monotonic() + START_S
     while time.monotonic() < end:
-        try:
-            found = http.get("/api/v1/query", params={"query": query}).json()["data"]["result"]
-        except (httpx.ConnectError, KeyError):
-            found = []
+        found = []
+        with contextlib.suppress(httpx.ConnectError):
+            answer = http.get("/api/v1/query", params={"query": query})
+            if answer.is_success:  # 503 until it has started
+                found = answer.json()["data"]["result"]
         if found and found[0]["value"][1] != "0":
             return found[0]["value"][1]
         time.sleep(0.2)

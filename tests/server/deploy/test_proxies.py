@@ -205,10 +205,10 @@ def test_proxy_forwards_orders_and_names_the_client(proxied):
         assert placed["status"] == "open"
         answer = http.get("/metrics")
         assert answer.status_code == 404
-        # A problem of the server, in its own words.
-        problem = http.get("/api/orders/absent")
+        # A problem of the server, in its own words, which does not wait for its history.
+        problem = http.get("/api/markets/absent")
         assert problem.status_code == 404
-        assert problem.json()["code"] == "UNKNOWN_ORDER"
+        assert problem.json()["code"] == "UNKNOWN_MARKET"
     lines = [json.loads(line) for line in log.read_text().splitlines()]
     clients = {line["client"] for line in lines if line["message"] == "request"}
     assert clients == {OTHER}
