@@ -153,6 +153,8 @@ class HttpProtocol(TrackedConnection, HttpToolsProtocol):
         self.num_head: int = 0
         self.num_overhead: int = 0
         self.body_of: RequestResponseCycle | None = None
+        self.skips_upgrade: bool = False
+        """Whether the head that was parsed asks for an upgrade that is ignored."""
         self.repeated: bytes | None = None
         """The header for whose repetition the input was rejected."""
 
@@ -273,10 +275,9 @@ class HttpProtocol(TrackedConnection, HttpToolsProtocol):
         """Parse a piece; check the size of an incomplete request and set its deadline."""
         before = self.cycle
         try:
-            self.parser.feed_data(data)
-        except httptools.HttpParserUpgrade:
-            self._upgrade()
-            return
+            if self._parse_up_to_websocket(data):
+                self._upgrade()
+                return
         except httptools.HttpParserError as error:
             reason = str(error)
             if self.repeated is not None:
@@ -293,6 +294,27 @@ class HttpProtocol(TrackedConnection, HttpToolsProtocol):
         else:
             self.is_head_open = False
             self.deadline = NEVER
+
+    def _parse_up_to_websocket(self, data: bytes) -> bool:
+        """Parse a piece; return whether it ends with the request for a WebSocket.
+
+        Requests with other upgrades, which Java's client sends by default for HTTP/2, are parsed
+        again without the upgrade: the parser takes their bodies for the other protocol.
+        """
+        while True:
+            try:
+                self.parser.feed_data(data)
+            except httptools.HttpParserUpgrade as upgrade:
+                if not self.skips_upgrade:
+                    return True
+                self.skips_upgrade = False
+                version = self.parser.get_http_version().encode()
+                lines = [b"%b %b HTTP/%b" % (self.parser.get_method(), self.url, version)]
+                lines += [b"%b: %b" % each for each in self.headers if each[0] != b"upgrade"]
+                data = b"\r\n".join([*lines, b"", data[upgrade.args[0] :]])
+                self.parser = httptools.HttpRequestParser(self)
+            else:
+                return False
 
     def _pause_if_full(self) -> None:
         """Pause reading if too much waits; otherwise read on to notice a disconnect."""
@@ -353,7 +375,15 @@ class HttpProtocol(TrackedConnection, HttpToolsProtocol):
         if len(single) > len(set(single)):
             self.repeated = next(name for name in single if single.count(name) > 1)
             raise ValueError(f"{self.repeated!r} is repeated")  # ends the parsing
-        super().on_headers_complete()
+        if self.parser.should_upgrade() and not self._should_upgrade():
+            self.skips_upgrade = any(name == b"upgrade" for name, _ in self.headers)
+        if not self.skips_upgrade:
+            super().on_headers_complete()
+
+    def on_message_complete(self) -> None:
+        """Note the end of a request, unless it is parsed again."""
+        if not self.skips_upgrade:
+            super().on_message_complete()
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: ASGI3Application) -> None:
         """Note a request to hand on; its body may be in the data being parsed."""
@@ -466,8 +496,8 @@ class HttpProtocol(TrackedConnection, HttpToolsProtocol):
     # ----- WebSockets ------------------------------------------------------------------------
 
     def _upgrade(self) -> None:
-        """Become a WebSocket; other upgrades are ignored."""
-        if not self._should_upgrade() or self.is_answering:
+        """Become a WebSocket, unless a request waits for its reply."""
+        if self.is_answering:
             self.cycle.keep_alive = False
             self.ignores_input = True
             self.deadline = NEVER

@@ -304,10 +304,34 @@ def test_queued_request_with_a_malformed_body_is_not_started(server):
         assert problem(client.rest())[:2] == (400, "BAD_REQUEST")
 
 
-def test_upgrades_other_than_websocket_are_ignored(server):
-    upgrade = b"POST /hello?1 HTTP/1.1\r\nconnection: upgrade\r\nupgrade: h2c\r\n"
-    response = server.send(upgrade + b"content-length: 30\r\n\r\n" + GET % b"hello?2")
-    assert parse(response) == (200, b"hello 1")
+UPGRADE = b"connection: Upgrade, HTTP2-Settings\r\nupgrade: h2c\r\nhttp2-settings: AAMAAABk\r\n"
+CHUNKED_BODY = CHUNKED[:-2] % b"echo" + UPGRADE + b"\r\n3\r\nabc\r\n0\r\n\r\n"
+
+
+@pytest.mark.parametrize(
+    "data", [post(b"echo", b"abc", UPGRADE), CHUNKED_BODY], ids=["length", "chunks"]
+)
+@pytest.mark.parametrize("size", [1, 40, 1_000])
+def test_body_of_a_request_with_an_ignored_upgrade_is_read(server, data, size):
+    data = data * 2 + LAST % b"hello?1"
+    with server.open() as client:
+        for start in range(0, len(data), size):
+            client.send(data[start : start + size])
+        assert [client.answer()[2] for _ in range(3)] == [b"abc", b"abc", b"hello 1"]
+        assert client.rest() == b""
+
+
+def test_ignored_upgrade_keeps_the_version_of_the_request(server):
+    old = b"GET /hello?1 HTTP/1.0\r\n" + UPGRADE + b"\r\n"
+    assert parse(server.send(old)) == (200, b"hello 1")
+
+
+def test_ignored_upgrades_of_pipelined_requests_are_answered_in_order(server):
+    with server.open() as client:
+        get = (GET[:-2] % b"hello") + UPGRADE + b"\r\n"
+        client.send(get * 2_000 + LAST % b"hello?1")
+        assert [client.answer()[2] for _ in range(2_000)] == [b"hello "] * 2_000
+        assert client.answer()[2] == b"hello 1"
 
 
 @pytest.mark.parametrize("size", [1_000, 2_047, 2_048])
