@@ -63,6 +63,8 @@ class Ids:
     def __init__(self, key: bytes) -> None:
         self._orders = Permutation(key, "orders")
         self._trades = Permutation(key, "trades")
+        self.exchange: Final = hashlib.blake2b(b"exchange", key=key, digest_size=4).hexdigest()
+        """Eight characters that tell this exchange from others, in ETags of books."""
 
     def order(self, now_ms: int, number: int) -> str:
         """Return the id of an order by its number, counted from 1."""

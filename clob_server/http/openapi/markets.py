@@ -51,7 +51,7 @@ DESCRIBED: Final = {
         TAG,
         "Get the order book of a token",
         OrderbookBody,
-        "The ETag is the sequence number of the market's last event; with `If-None-Match` an "
+        "The ETag ends in the sequence number of the market's last event; with `If-None-Match` an "
         "unchanged book is answered with 304. `checksum` is the CRC-32 of the text "
         "`price:size,...|price:size,...`: bids, then asks, as shown.",
         query=(

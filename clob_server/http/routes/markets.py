@@ -57,8 +57,7 @@ def orderbook(call: Request) -> Reply:
     server = call.server
     book = server.books.book(call.params["marketId"], token_of(call), depth_of(call))
     call.usage = None  # cached reads have no headers of rate limits
-    epoch = server.state.registry.epoch
-    etag = b'"%d-%d"' % (epoch, book.seq) if epoch else b'"%d"' % book.seq
+    etag = f'"{server.ids.exchange}-{server.state.registry.epoch}-{book.seq}"'.encode()
     if has_current(call.headers.get(b"if-none-match"), etag):
         return not_modified(((b"etag", etag),), JSON)
     return Reply(book.body, headers=((b"etag", etag), (b"cache-control", b"no-cache")))

@@ -9,8 +9,9 @@ from clob_server.core.serialize import book_checksum
 from clob_server.core.state import ServerState
 from clob_server.http.book_cache import BOOKS_MIN, BookCache
 from tests.matchers import market as market_terms
-from tests.server.api.makers import Maker, good, problem
+from tests.server.api.makers import ApiClient, Maker, good, problem
 from tests.server.feed.book_reader import book_in, checksum_of
+from tests.server.live import live_server
 
 
 def book_at(http, market, **query):
@@ -63,6 +64,16 @@ def test_book_with_depth_follows_the_market(http, api, deep, alice):
     after = http.get(path, headers=tag)
     assert good(after)["bids"][0]["price"] == 41
     assert good(after)["checksum"] != good(before)["checksum"]
+
+
+def test_book_of_another_exchange_is_not_the_current_one(tmp_path, market, alice):
+    books = []
+    for name, price in (("first", 33), ("second", 44)):
+        with live_server(tmp_path / name, log_level="error") as live:
+            ApiClient(live.http).gasless(alice.gasless(market, price=price))
+            tag = {"If-None-Match": books[0].headers["etag"]} if books else {}
+            books.append(live.http.get(f"/api/markets/{market.id}/orderbook", headers=tag))
+    assert [good(each)["bids"][0]["price"] for each in books] == [33, 44]
 
 
 def test_cache_drops_books_with_a_depth_first():

@@ -187,7 +187,8 @@ def test_clients_do_not_take_the_restored_numbers_for_the_lost_ones(run, tmp_pat
         assert trade["id"] != traded["id"]
         # The market has as many events as the lost log; its numbers mean other events.
         answer = book_tag(live, "m", **{"If-None-Match": tag})
-        assert (answer.status_code, answer.headers["etag"]) == (200, '"1-5"')
+        exchange = tag.split("-")[0]
+        assert (answer.status_code, answer.headers["etag"]) == (200, f'{exchange}-1-5"')
         for resume, resumed in (
             ({"seq": 4}, False),
             ({"seq": 99}, False),
