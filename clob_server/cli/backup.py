@@ -225,6 +225,8 @@ def record(
     """Replay the backup, and append the record of the restore; return its end and a description."""
     with closing(SqliteLog(stage, accept_tail=accept)) as log:
         checked = audit(log)
+        if not log.tail.seq:
+            raise LogDamagedError(f"the backup in {arguments.backup} has no commands")
         state, hashed, _ = recover(log)
         before, now_ms = log.tail, max(now_ms + state.registry.ahead_ms, state.now_ms)
         commands: list[AnyCommand] = [

@@ -302,6 +302,17 @@ def test_damaged_backup_is_rejected_and_changes_nothing(run, tmp_path, how):
         assert run("restore", copy, "--data-dir", folder, "--accept-tail")[0] == 0
 
 
+def test_empty_file_is_no_backup(run, tmp_path):
+    folder, empty = tmp_path / "data", tmp_path / "log.db"
+    random_log(folder, count=50)
+    empty.touch()
+    before = files_of(folder)
+    for words in (["restore", empty], ["restore", tmp_path, "--accept-tail"]):
+        code, out, err = run(*words, "--data-dir", folder)
+        assert (code, out, "has no commands" in err) == (1, "", True), err
+        assert files_of(folder) == before
+
+
 def test_older_database_file_is_restored(run, tmp_path):
     """The way before ``backup``: a copied ``log.db`` alone, put beside a newer tip."""
     folder, old = tmp_path / "data", tmp_path / "old.db"
