@@ -18,6 +18,7 @@ from clob_server.auth.policy import ADMIN, SCOPES, TOKEN_SCOPES
 from clob_server.auth.tokens import TTL_MAX_S, TTL_S, mint
 from clob_server.cli import remote
 from clob_server.cli.exit_codes import DONE, FAILED, UNUSABLE, complain
+from clob_server.cli.options import read_values
 from clob_server.cli.remote import add_command, keys_in
 from clob_server.core.clock import wall_clock_ms
 from clob_server.core.commands import AddKey, DeactivateKey
@@ -114,7 +115,7 @@ def create_key(arguments: Arguments, environ: Environ) -> None:
         "requestsPerMinute": arguments.requests_per_minute,
         "ordersPerMinute": arguments.orders_per_minute,
     }
-    if arguments.url:
+    if arguments.url is not None:
         if arguments.environment:
             raise SettingsError(
                 "--environment cannot be combined with --url: the server has its own"
@@ -139,7 +140,7 @@ def create_key(arguments: Arguments, environ: Environ) -> None:
 
 def list_keys(arguments: Arguments, environ: Environ) -> None:
     """Print one line per key."""
-    if arguments.url:
+    if arguments.url is not None:
         for key in call_server(arguments, environ, "GET", "/api/admin/keys"):
             print_key(key["keyId"], key["active"], key["environment"], key["scopes"], key["name"])
         return
@@ -151,7 +152,7 @@ def list_keys(arguments: Arguments, environ: Environ) -> None:
 def revoke_key(arguments: Arguments, environ: Environ) -> None:
     """Deactivate a key."""
     key_id = arguments.key_id
-    if arguments.url:
+    if arguments.url is not None:
         if not key_id.isalnum():
             raise SettingsError(f"the id of a key has letters and digits only; got {key_id!r}")
         call_server(arguments, environ, "DELETE", f"/api/admin/keys/{key_id}")
@@ -175,6 +176,8 @@ def guarded(work: Callable[[Arguments, Environ], None]) -> Callable[[Arguments, 
             return complain(f"{error.code}: {error}; {hint}", UNUSABLE)
         except ClobError as error:
             return complain(f"{error.code}: {error}", FAILED)
+        except UnicodeEncodeError as error:
+            return complain(f"arguments must be UTF-8; got {error.object!r}", UNUSABLE)
         except (SettingsError, OSError, ValueError) as error:
             return complain(str(error), UNUSABLE)
         return DONE
@@ -216,6 +219,8 @@ def admin_token(arguments: Arguments, environ: Environ) -> str:
     """Return ``CLOB_TOKEN``, or a token for one request made with the secret of a data folder."""
     token = environ.get("CLOB_TOKEN")
     if token:
+        if not (token.isascii() and token.isprintable()):
+            raise SettingsError("CLOB_TOKEN must be a token of printable ASCII characters")
         return token
     key = token_secret(arguments, environ)
     return mint(key, "clob-server", ADMIN, wall_clock_ms() // 1000, BRIEFLY_S)
@@ -236,7 +241,8 @@ def token_secret(arguments: Arguments, environ: Environ) -> bytes:
 
 def folder_of(arguments: Arguments, environ: Environ) -> Path:
     """Return the data folder."""
-    return Path(arguments.data_dir or environ.get("CLOB_DATA_DIR") or Settings().data_dir)
+    given = read_values(vars(arguments), environ, ("data_dir",))
+    return Path(given.get("data_dir", Settings().data_dir))
 
 
 def folder_with_log(arguments: Arguments, environ: Environ) -> Path:

@@ -9,6 +9,8 @@ import argparse
 import difflib
 import ipaddress
 from collections.abc import Collection, Iterable, Mapping
+from os.path import expanduser
+from pathlib import Path
 from typing import Any, Final, get_type_hints
 
 from clob.signing import InvalidDomainError
@@ -62,6 +64,7 @@ _SHAPES: Final = {"chain": f"{NO_CHAIN}|{EMBEDDED}|URL"}
 _DOMAIN: Final = ("eip712_name", "eip712_version", "chain_id", "verifying_contract")
 _SWITCH: Final = {"on": True, "off": False}
 _NOT_EMPTY: Final = {"data_dir", "host"}
+_PATHS: Final = {"data_dir", "operator_key_file", "jwt_public_key_file"}
 _OTHER_VARIABLES: Final = {
     "CLOB_CHAIN_DIE", "CLOB_PURE_PYTHON", "CLOB_REQUIRE_ALL", "CLOB_TOKEN",
 }  # fmt: skip
@@ -114,6 +117,23 @@ def option_of(name: str) -> str:
 def descriptions() -> dict[str, str]:
     """Return the description of each setting."""
     return {name: text.replace("``", "") for name, text in field_texts(Settings).items()}
+
+
+def trimmed(environ: Mapping[str, str]) -> dict[str, str]:
+    """Return the environment without white space around the values of this program.
+
+    A secret that is mounted as a file ends in a line break, and so do values of files with CRLF.
+    """
+    return {
+        name: value.strip() if name.startswith(PREFIX) else value for name, value in environ.items()
+    }
+
+
+def path_argument(text: str) -> Path:
+    """Parse a path of the command line; an empty one would be the current folder."""
+    if not text:
+        raise argparse.ArgumentTypeError("expected a path; got an empty one")
+    return Path(text)
 
 
 def read_settings(given: Mapping[str, str | None], environ: Mapping[str, str]) -> Settings:
@@ -173,6 +193,8 @@ def read_value(source: str, name: str, text: str, kind: Any) -> Any:
         text.encode()
     except UnicodeEncodeError:
         raise SettingsError(f"{source} must be UTF-8; got {text!r}") from None
+    if len(text) > 1 and text[0] == text[-1] and text[0] in "'\"":
+        raise SettingsError(f"{source} must have no quotes around its value")
     allowed = _WORDS.get(name)
     if allowed is not None and text not in allowed:
         raise SettingsError(f"{source} must be {' or '.join(allowed)}; got {text!r}")
@@ -185,7 +207,7 @@ def read_value(source: str, name: str, text: str, kind: Any) -> Any:
     if kind is str:
         if not text and name in _NOT_EMPTY:
             raise SettingsError(f"{source} must not be empty")
-        return text
+        return expanduser(text) if name in _PATHS else text
     try:
         number = kind(text)
     except ValueError:

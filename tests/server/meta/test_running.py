@@ -12,7 +12,14 @@ import httpx
 import pytest
 
 from clob_server import cli
-from clob_server.cli.options import PREFIX, option_of, read_settings, text_of
+from clob_server.cli.options import (
+    PREFIX,
+    option_of,
+    read_settings,
+    read_values,
+    text_of,
+    trimmed,
+)
 from clob_server.log.sqlite import DATABASE
 from clob_server.settings import Settings
 from tests.server.live import END_S, environment, live_server
@@ -144,6 +151,8 @@ def test_folder_that_cannot_be_created_is_reported(tmp_path):
         (("--cors-origins", "https://x/page"), "got 'https://x/page'"),
         (("--host", ""), "--host must not be empty"),
         (("--data-dir", ""), "--data-dir must not be empty"),
+        (("--eip712-name", '"clob"'), "--eip712-name must have no quotes around its value"),
+        (("--allowed-hosts", "'x'"), "--allowed-hosts must have no quotes around its value"),
         (("--data-dir", "a\udcff"), "--data-dir must be UTF-8; got 'a\\udcff'"),
         (("--host", "192.0.2.1"), "--host 192.0.2.1 and --port 8000: the server cannot listen"),
     ],
@@ -166,6 +175,25 @@ def test_command_line_overrides_the_environment():
     values = {name: getattr(settings, name) for name in Settings.__struct_fields__}
     same = {PREFIX + name.upper(): text_of(value) for name, value in values.items()}
     assert read_settings({}, same) == settings
+
+
+def test_white_space_around_a_variable_is_no_part_of_its_value():
+    environ = {
+        "CLOB_ENVIRONMENT": "test\r\n",
+        "CLOB_EIP712_NAME": " my exchange\n",
+        "CLOB_JWT_SECRET": f"{SECRET}\n",
+        "OTHER": " x ",
+    }
+    assert trimmed(environ)["OTHER"] == " x "
+    settings = read_settings({}, trimmed(environ))
+    assert (settings.environment, settings.eip712_name) == ("test", "my exchange")
+    assert settings.jwt_secret == SECRET
+
+
+@pytest.mark.parametrize("name", ["data_dir", "jwt_public_key_file", "operator_key_file"])
+def test_tilde_in_a_path_is_the_home_folder(monkeypatch, tmp_path, name):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert read_values({name: "~/file"}, {}) == {name: str(tmp_path / "file")}
 
 
 @pytest.mark.parametrize("command", ["", "run", "token", "key", "key create", "verify", "export"])
