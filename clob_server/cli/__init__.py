@@ -13,7 +13,7 @@ from clob_server.auth.api_keys import ids_key
 from clob_server.cli import backup, deploy, keys, markets, repair, wallets
 from clob_server.cli.exit_codes import DONE, FAILED, UNUSABLE, complain
 from clob_server.cli.export import FORMATS, drop, droppable, export_journal, export_tables
-from clob_server.cli.options import add_options
+from clob_server.cli.options import add_options, path_argument, trimmed
 from clob_server.cli.run import run
 from clob_server.cli.verify import audit
 from clob_server.core.commands import ExchangeSettings
@@ -50,7 +50,7 @@ def act_on(argv: Sequence[str] | None) -> int:
     """Parse the arguments, run the command and return its exit code."""
     arguments = parser().parse_args(argv)
     act: Act = arguments.act
-    return act(arguments, os.environ)
+    return act(arguments, trimmed(os.environ))
 
 
 def parser() -> argparse.ArgumentParser:
@@ -91,7 +91,10 @@ def parser() -> argparse.ArgumentParser:
         "trades, orders and settlements.",
     )
     exporting.add_argument(
-        "target", metavar="TARGET", help="the journal, or the folder for tables; must not exist"
+        "target",
+        type=path_argument,
+        metavar="TARGET",
+        help="the journal, or the folder for tables; must not exist",
     )
     exporting.add_argument(
         "--form", choices=(JOURNAL, *FORMATS), default=JOURNAL, help="default: %(default)s"
@@ -105,7 +108,10 @@ def parser() -> argparse.ArgumentParser:
     repair.add_command(commands).set_defaults(act=on_log(repair.repair_clock))
     for each in (verifying, exporting):
         each.add_argument(
-            "folder", metavar="FOLDER", help="the data folder; no server may be using it"
+            "folder",
+            type=path_argument,
+            metavar="FOLDER",
+            help="the data folder; no server may be using it",
         )
     return described
 
@@ -115,9 +121,9 @@ def on_log(work: Callable[[SqliteLog, argparse.Namespace], int]) -> Act:
 
     def act(arguments: argparse.Namespace, _: Mapping[str, str]) -> int:
         folder = Path(arguments.folder)
-        if not (folder / DATABASE).is_file():
-            return complain(f"no log found in {folder}", UNUSABLE)
         try:
+            if not (folder / DATABASE).is_file():
+                return complain(f"no log found in {folder}", UNUSABLE)
             with closing(SqliteLog(folder)) as log:
                 return work(log, arguments)
         except LogDamagedError as error:
@@ -154,7 +160,7 @@ def exchange_text(exchange: ExchangeSettings | None) -> str:
 
 def export_log(log: SqliteLog, arguments: argparse.Namespace) -> int:
     """Export a log and print one line about the result."""
-    folder, target = Path(arguments.folder), Path(arguments.target)
+    folder, target = Path(arguments.folder), arguments.target
     if arguments.form != JOURNAL:
         if arguments.drop:
             text = "--drop needs --form journal: tables do not contain every command"

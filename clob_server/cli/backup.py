@@ -18,6 +18,7 @@ from clob.wire.admin import BackupBody, PositionBody
 from clob_server.auth.api_keys import IDS, ids_key
 from clob_server.cli import remote
 from clob_server.cli.keys import add_folder, admin_token, folder_of, guarded, print_line
+from clob_server.cli.options import path_argument
 from clob_server.cli.verify import AuditResult, audit
 from clob_server.core.clock import wall_clock_ms
 from clob_server.core.commands import AnyCommand, RecordRestore, encode
@@ -52,7 +53,7 @@ def add_commands(commands: "argparse._SubParsersAction[argparse.ArgumentParser]"
         " and `restore` read. Every command that was acknowledged before is in the copy. A second "
         "backup into the same folder adds the commands since.",
     )
-    backing.add_argument("dest", metavar="DEST", help="the folder of the copy")
+    backing.add_argument("dest", type=path_argument, metavar="DEST", help="the folder of the copy")
     backing.add_argument(
         "--url", metavar="URL", help="address of the running server; without it no server may run"
     )
@@ -64,7 +65,10 @@ def add_commands(commands: "argparse._SubParsersAction[argparse.ArgumentParser]"
         "that no server uses. The replaced files are kept. The restore is recorded in the log.",
     )
     restoring.add_argument(
-        "backup", metavar="BACKUP", help=f"a folder with {DATABASE}, or a copy of {DATABASE} itself"
+        "backup",
+        type=path_argument,
+        metavar="BACKUP",
+        help=f"a folder with {DATABASE}, or a copy of {DATABASE} itself",
     )
     restoring.add_argument(
         "--accept-tail",
@@ -133,8 +137,8 @@ def tail_of(position: PositionBody) -> Tail:
 
 def back_up(arguments: Arguments, environ: Environ) -> None:
     """Copy the log of a running server, or of the data folder of a stopped one."""
-    target = Path(arguments.dest)
-    if arguments.url:
+    target = arguments.dest
+    if arguments.url is not None:
         source = RemoteSource(arguments, environ)
         end, added = copy_log(source, target)
         key = source.ids_key
@@ -161,7 +165,7 @@ def keep_key(target: Path, key: bytes) -> None:
 
 def restore(arguments: Arguments, environ: Environ) -> None:
     """Check a backup, record the restore in it, and install it."""
-    folder, source = folder_of(arguments, environ), Path(arguments.backup)
+    folder, source = folder_of(arguments, environ), arguments.backup
     if len(arguments.note) > NOTE_MAX:
         raise SettingsError(f"--note must have at most {NOTE_MAX} characters")
     if not (source / DATABASE).is_file() and not source.is_file():

@@ -114,7 +114,7 @@ def open_market(arguments: Arguments, environ: Environ) -> None:
     market = call_server(arguments, environ, "POST", ROUTE, body | {"marketId": arguments.market})
     print_line(f"market {market['marketId']} is {market['mode']}")
     print_line(f"YES {market['yesTokenId']}")
-    print_line(f"NO {market['noTokenId']}")
+    print_line(f"NO {market['noTokenId'] or 'not known yet'}")
     print_line(f"minimum size {format_tokens(int(market['minSize']))} tokens")
 
 

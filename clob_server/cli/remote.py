@@ -5,7 +5,7 @@ nowhere else. A change in a data folder is one durable command, checked as in th
 """
 
 from collections.abc import Callable
-from contextlib import closing
+from contextlib import closing, suppress
 from http.client import HTTPConnection, HTTPException, HTTPSConnection
 from pathlib import Path
 from typing import Any, Final
@@ -19,6 +19,7 @@ from clob_server.core.commands import ApiKey, ServerCommand, encode
 from clob_server.core.recovery import recover
 from clob_server.core.state import ServerState
 from clob_server.log import SqliteLog
+from clob_server.settings import SettingsError
 
 TIMEOUT_S: Final = 10.0
 """Timeout of a request."""
@@ -37,6 +38,7 @@ def call(url: str, token: str, method: str, path: str, body: object = None) -> A
 
     Raises:
         RemoteError: the server cannot be reached, or rejected the request.
+        SettingsError: it is not the URL of a server.
     """
     try:
         return msgspec.json.decode(fetch(url, token, method, path, body))
@@ -46,17 +48,14 @@ def call(url: str, token: str, method: str, path: str, body: object = None) -> A
 
 def fetch(url: str, token: str, method: str, path: str, body: object = None) -> bytes:
     """Send a request like :func:`call`; return the bytes of the response."""
-    parts = urlsplit(url)
-    kind = _CONNECTIONS.get(parts.scheme)
-    if kind is None or not parts.hostname:
-        raise RemoteError(f"the URL of a server must begin with http:// or https://; got {url!r}")
+    kind, host, port, prefix = read_url(url)
     headers, content = {"Authorization": f"Bearer {token}"}, None
     if body is not None:
         headers["Content-Type"] = "application/json"
         content = msgspec.json.encode(body)
     try:
-        with closing(kind(parts.hostname, parts.port, timeout=TIMEOUT_S)) as connection:
-            connection.request(method, path, content, headers)
+        with closing(kind(host, port, timeout=TIMEOUT_S)) as connection:
+            connection.request(method, prefix + path, content, headers)
             response = connection.getresponse()
             status, data = response.status, bytes(response.read(RESPONSE_BYTES_MAX + 1))
         if len(data) > RESPONSE_BYTES_MAX:
@@ -68,6 +67,22 @@ def fetch(url: str, token: str, method: str, path: str, body: object = None) -> 
         problem = problem if isinstance(problem, dict) else {}
         raise RemoteError(f"{problem.get('code', status)}: {problem.get('detail', 'rejected')}")
     return data
+
+
+def read_url(url: str) -> tuple[type[HTTPConnection], str, int | None, str]:
+    """Return the kind of connection, the host, the port and the path before all routes of a URL.
+
+    Raises:
+        SettingsError: it is not the URL of a server.
+    """
+    with suppress(ValueError):  # an unusable port or IPv6 address
+        parts = urlsplit(url)
+        kind, port = _CONNECTIONS.get(parts.scheme), parts.port
+        is_bare = not (parts.username or parts.password or parts.query or parts.fragment)
+        if kind is not None and parts.hostname and is_bare:
+            return kind, parts.hostname, port, parts.path.rstrip("/")
+    rule = "http:// or https://, a host, and a port and a path if needed"
+    raise SettingsError(f"--url must be {rule}; got {url!r}")
 
 
 def no_response(url: str, error: Exception) -> RemoteError:

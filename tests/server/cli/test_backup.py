@@ -302,6 +302,16 @@ def test_damaged_backup_is_rejected_and_changes_nothing(run, tmp_path, how):
         assert run("restore", copy, "--data-dir", folder, "--accept-tail")[0] == 0
 
 
+@pytest.mark.parametrize("words", [["backup", ""], ["restore", ""], ["export", "", "data"]])
+def test_empty_path_is_rejected(run, tmp_path, monkeypatch, words):
+    random_log(tmp_path / "data", count=50)
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SystemExit) as ended:
+        run(*words)
+    assert ended.value.code == 2
+    assert [path.name for path in tmp_path.iterdir()] == ["data"]
+
+
 def test_empty_file_is_no_backup(run, tmp_path):
     folder, empty = tmp_path / "data", tmp_path / "log.db"
     random_log(folder, count=50)

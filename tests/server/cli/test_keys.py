@@ -216,12 +216,34 @@ def test_given_token_is_used_without_a_secret(run, server, tmp_path):
     assert (code, "SCOPE_MISSING" in err) == (1, True)
 
 
-@pytest.mark.parametrize("url", ["ftp://127.0.0.1", "127.0.0.1:80", "http://", "http://[", ""])
-def test_invalid_url_is_rejected(run, server, url):
+@pytest.mark.parametrize("token", ["a\nb", "t\u20acken"])
+def test_token_that_no_header_can_have_is_rejected_and_not_printed(run, server, token):
+    target = (*in_folder(server.live.folder), "--url", server.live.url)
+    assert run("key", "list", *target, CLOB_TOKEN=token) == (
+        2,
+        "",
+        "clob-server: CLOB_TOKEN must be a token of printable ASCII characters\n",
+    )
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "ftp://127.0.0.1", "127.0.0.1:80", "http://", "http://[", "", "http://127.0.0.1:port",
+        "http://127.0.0.1:99999", "http://user:word@127.0.0.1", "http://127.0.0.1/?x=1",
+    ],
+)  # fmt: skip
+def test_unusable_url_is_rejected(run, server, url):
     words = ("key", "revoke", "000000000000", *in_folder(server.live.folder), "--url", url)
-    code, out, err = run(*words)
-    assert (code in (1, 2), out) == (True, "")
-    assert err.startswith("clob-server: ")
+    rule = "--url must be http:// or https://, a host, and a port and a path if needed"
+    assert run(*words) == (2, "", f"clob-server: {rule}; got {url!r}\n")
+
+
+def test_path_of_a_url_comes_before_that_of_the_route(run, server):
+    target = (*in_folder(server.live.folder), "--url")
+    assert run("key", "list", *target, f"{server.live.url}/")[0] == 0
+    code, _, err = run("key", "list", *target, f"{server.live.url}/exchange/")
+    assert (code, 'there is nothing at "/exchange/api/admin/keys"' in err) == (1, True)
 
 
 def test_unreachable_server_is_named_in_the_error(run, server):
@@ -278,6 +300,21 @@ def test_data_dir_defaults_to_the_environment_variable(run, tmp_path):
     prepared(tmp_path)
     _, out, _ = run("key", "create", "--name", "k", "--scopes", "read", CLOB_DATA_DIR=str(tmp_path))
     assert KEY.fullmatch(out.strip())[1] in keys_of(tmp_path)
+
+
+def test_empty_data_dir_is_rejected(run, tmp_path, monkeypatch):
+    monkeypatch.chdir(prepared(tmp_path))
+    words = ("key", "create", "--name", "k", "--scopes", "read")
+    code, _, err = run(*words, *in_folder(""))
+    assert (code, err) == (2, "clob-server: --data-dir must not be empty\n")
+    code, _, err = run(*words, CLOB_DATA_DIR="")
+    assert (code, err) == (2, "clob-server: CLOB_DATA_DIR must not be empty\n")
+
+
+def test_argument_that_is_not_utf8_is_rejected(run, tmp_path):
+    words = ("key", "create", "--name", "k\udcff", "--scopes", "read")
+    code, _, err = run(*words, *in_folder(prepared(tmp_path)))
+    assert (code, err) == (2, "clob-server: arguments must be UTF-8; got 'k\\udcff'\n")
 
 
 def test_secret_files_are_readable_by_their_owner_only(server):

@@ -54,6 +54,10 @@ def test_complementary_market_is_opened_and_removed(run, server):
     assert server.http.get("/api/markets/a:b").status_code == 404
 
 
+def test_missing_token_of_a_new_market_is_not_known_yet(run):
+    assert run("open", "half", "--yes", "41")[1].splitlines()[1:3] == ["YES 41", "NO not known yet"]
+
+
 def test_rejection_of_the_server_is_printed_with_its_code(run):
     code, out, error = run("resolve", "absent", "no")
     assert (code, out) == (1, "")

@@ -6,6 +6,7 @@ import pytest
 from clob import AddMarket, Cancel, Matcher
 from clob.errors import InvalidSnapshotError, ReplayDiffersError
 from clob.journal import ZERO_HASH, event_hash
+from clob_server import cli
 from clob_server.cli.verify import audit
 from clob_server.core.commands import ENGINE, Budgets, DeactivateKey, SetBudgets, encode
 from clob_server.core.recovery import take_snapshot
@@ -150,3 +151,12 @@ def test_snapshot_at_no_frame_end_is_rejected(seq, words):
     log.put_snapshot(changed(taken, seq=seq))
     with pytest.raises(LogDamagedError, match=words):
         audit(log)
+
+
+@pytest.mark.parametrize("command", ["verify", "export"])
+def test_folder_that_cannot_be_read_is_reported_in_one_line(capsys, command):
+    target = ["target"] if command == "export" else []
+    assert cli.main([command, *target, "x" * 300]) == 2
+    err = capsys.readouterr().err
+    assert err.startswith("clob-server: FILE_UNUSABLE: ")
+    assert err.count("\n") == 1
