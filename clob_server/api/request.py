@@ -2,6 +2,7 @@
 
 import os
 import time
+from codecs import BOM_UTF8
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from collections.abc import Set as AbstractSet
 from functools import lru_cache
@@ -11,7 +12,7 @@ from urllib.parse import parse_qsl
 import msgspec
 
 from clob.signing.fields import received
-from clob_server.api.faults import check_names
+from clob_server.api.faults import check_names, fault
 from clob_server.api.problems import ApiError, Headers
 
 Scope: TypeAlias = MutableMapping[str, Any]
@@ -114,10 +115,10 @@ class ApiRequest:
         return None if usage is None or usage.orders is None else usage.payer
 
     def query(self) -> Mapping[str, str]:
-        """Return the query; the first value wins where a name is repeated.
+        """Return the query.
 
         Raises:
-            ApiError: INVALID_FIELD, it is not percent-encoded UTF-8.
+            ApiError: INVALID_FIELD, it is not percent-encoded UTF-8, or repeats a parameter.
         """
         if self.pairs is None:
             raw: bytes = self.scope["query_string"]
@@ -138,7 +139,8 @@ class ApiRequest:
         try:
             return msgspec.json.decode(self.body)
         except (msgspec.DecodeError, RecursionError, UnicodeError) as error:
-            raise not_json("the body", error) from None
+            check_encoding(self.headers.get(b"content-encoding"))
+            raise not_json("the body", self.body, error) from None
 
     def object(self, known: AbstractSet[str] | None = None) -> dict[str, Any]:
         """Decode the body as a JSON object.
@@ -159,16 +161,21 @@ class ApiRequest:
 
 
 def parse_query(raw: bytes) -> Mapping[str, str]:
-    """Parse a query; the first value wins where a name is repeated.
+    """Parse a query.
 
     Raises:
-        ApiError: INVALID_FIELD, it is not percent-encoded UTF-8.
+        ApiError: INVALID_FIELD, it is not percent-encoded UTF-8, or repeats a parameter.
     """
     try:
         pairs = parse_qsl(raw.decode("ascii"), keep_blank_values=True, errors="strict")
     except (UnicodeDecodeError, ValueError):
         raise ApiError("INVALID_FIELD", "the query must be percent-encoded UTF-8") from None
-    return dict(reversed(pairs))
+    values: dict[str, str] = {}
+    for name, value in pairs:
+        if name in values:
+            raise fault(name[:99], f"query parameter {received(name[:99])} must be given once")
+        values[name] = value
+    return values
 
 
 parse_short_query: Final = lru_cache(QUERIES_KEPT)(parse_query)
@@ -191,15 +198,32 @@ def check_type(content_type: bytes | None, body: bytes) -> None:
         raise ApiError("UNSUPPORTED_MEDIA_TYPE", rule)
 
 
-def not_json(subject: str, error: Exception) -> ApiError:
+def check_encoding(encoding: bytes | None) -> None:
+    """Reject a compressed body.
+
+    Raises:
+        ApiError: UNSUPPORTED_MEDIA_TYPE.
+    """
+    if encoding and encoding.lower() != b"identity":
+        given = received(encoding.decode("latin-1")[:99])
+        rule = f"a body must not be compressed; got Content-Encoding {given}"
+        raise ApiError("UNSUPPORTED_MEDIA_TYPE", rule)
+
+
+def not_json(subject: str, content: bytes | str | None, error: Exception) -> ApiError:
     """Return the error of a text that is not JSON.
 
     Args:
         subject: the text, as a noun.
+        content: the text; None for a binary message.
         error: the error of the decoder.
     """
     reason = str(error)
-    if isinstance(error, RecursionError):
+    if not content:
+        reason = "it is binary, not text" if content is None else "it is empty"
+    elif content[:1] == "\ufeff" or content[:3] == BOM_UTF8:
+        reason = "it begins with a byte order mark"
+    elif isinstance(error, RecursionError):
         reason = "nested too deeply"
     elif isinstance(error, UnicodeError):
         reason = "not UTF-8"

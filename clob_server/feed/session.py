@@ -152,12 +152,12 @@ class ParsedMessage(NamedTuple):
     """Whether it is a request of the HTTP interface, which is answered by a ``response``."""
 
 
-def parse_message(text: str) -> ParsedMessage:
-    """Parse a client message; errors are returned, not raised."""
+def parse_message(text: str | None) -> ParsedMessage:
+    """Parse a client message, None if it is binary; errors are returned, not raised."""
     try:
-        raw = msgspec.json.decode(text)
+        raw = msgspec.json.decode(text or "")
     except (msgspec.DecodeError, RecursionError, UnicodeError) as error:
-        return ParsedMessage(not_json("the message", error))
+        return ParsedMessage(not_json("the message", text, error))
     if type(raw) is not dict:
         text = f"the message must be a JSON object; got {kind_of(raw)}"
         return ParsedMessage(ApiError("INVALID_FIELD", text))
@@ -293,7 +293,7 @@ class FeedSession:
         subscriber = self._subscriber
         if not is_request(subscriber, self._settings, text):
             return
-        parsed = parse_message(text or "")
+        parsed = parse_message(text)
         subscriber.extended = subscriber.extended or parsed.extended
         try:
             if isinstance(parsed.request, ApiError):

@@ -70,7 +70,7 @@ class ChannelSession:
         if not is_request(self._subscriber, self._settings, text):
             return
         try:
-            request = read_request(text or "")
+            request = read_request(text)
             if str(request.get("type", self.channel)).lower() != self.channel:
                 raise wrong("type", f"must be {self.channel} on this path", request["type"])
             operation = request.get("operation", SUBSCRIBE)
@@ -191,16 +191,16 @@ class UserSession(ChannelSession):
         return found
 
 
-def read_request(text: str) -> dict[str, Any]:
-    """Read a message of a client.
+def read_request(text: str | None) -> dict[str, Any]:
+    """Read a message of a client, None if it is binary.
 
     Raises:
         ApiError: INVALID_JSON; INVALID_FIELD, it is no object.
     """
     try:
-        request = msgspec.json.decode(text)
+        request = msgspec.json.decode(text or "")
     except (msgspec.DecodeError, RecursionError, UnicodeError) as error:
-        raise not_json("the message", error) from None
+        raise not_json("the message", text, error) from None
     if type(request) is not dict:
         rule = f"the message must be a JSON object; got {kind_of(request)}"
         raise ApiError("INVALID_FIELD", rule)

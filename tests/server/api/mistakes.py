@@ -3,6 +3,7 @@
 ``python -m tests.server.api.mistakes`` writes the table into docs/reference/mistakes.md.
 """
 
+import gzip
 import json
 import re
 import sys
@@ -157,6 +158,7 @@ def operator(w, method, path, body):
     )
 
 
+GZIP = {"content-type": "application/json", "content-encoding": "gzip"}
 CONVERSION = {
     "user": "0x70997970C51812dc3A010C7d01b50e0d17dc79C8", "amount": "1",
     "conditionId": "0x" + "5c" * 32, "yesTokenId": "101", "noTokenId": "102",
@@ -169,6 +171,9 @@ MISTAKES = {
         ("A form", "`Content-Type: application/x-www-form-urlencoded`",
          raw(GASLESS, b"price=1", "application/x-www-form-urlencoded")),
         ("Text in another encoding", "a byte that is not UTF-8", raw(GASLESS, b'{"a": "\xff"}')),
+        ("A byte order mark", "EF BB BF before the JSON", raw(GASLESS, b"\xef\xbb\xbf{}")),
+        ("A compressed body", "`Content-Encoding: gzip`",
+         lambda w: w.http.post(GASLESS, content=gzip.compress(b"{}"), headers=GZIP)),
         ("A body of 70 kB", f"`POST {GASLESS}`", raw(GASLESS, b" " * 70_000)),
     ],
     "Paths, methods and queries": [
@@ -176,6 +181,8 @@ MISTAKES = {
         ("Wrong method", "`PUT /api/orders`", lambda w: w.http.put("/api/orders", json={})),
         ("Other name of a parameter", "`GET /api/orders?market_id=rain`",
          lambda w: w.http.get("/api/orders?market_id=rain")),
+        ("A parameter twice", "`GET /api/orders?status=open&status=filled`",
+         lambda w: w.http.get("/api/orders?status=open&status=filled")),
         ("Limit too high", "`GET /api/orders?limit=1000`",
          lambda w: w.http.get("/api/orders?limit=1000")),
         ("Unknown market", "`GET /api/markets/snow/orderbook`",
@@ -303,6 +310,7 @@ MISTAKES = {
     ],
     "The WebSocket": [
         ("Not JSON", *message("hello")),
+        ("Binary message", "a binary frame", lambda w: w.socket(b"{}")),
         ("Unknown type", *message('{"type": "sub", "channel": "orderbook"}')),
         ("Unknown channel", *message('{"type": "subscribe", "channel": "books"}')),
         ("No channel", *message('{"type": "subscribe", "marketId": "rain"}')),
