@@ -23,6 +23,7 @@ KNOWN_MAX: Final = 1_024
 """Maximum number of accepted ``Host`` values in the cache."""
 
 _HOST: Final = re.compile(rb"(\[[0-9a-f:.]+\]|[^\s:/?#@\[\]]+)(?::[0-9]{1,5})?")
+_DEFAULT_PORT: Final = re.compile(rb"^http:.*:80/?$|^https:.*:443/?$")
 _ORIGIN: Final = re.compile(rb"[a-z][a-z0-9+.-]*://" + _HOST.pattern + rb"/?")
 
 
@@ -126,12 +127,17 @@ def check_sites(settings: Settings) -> None:
         SettingsError: one of them is in another form.
     """
     for host in settings.allowed_hosts:
-        if not _HOST.fullmatch(host.lower().encode()):
-            rule = "names as in Host, such as exchange.example or [::1]:8000"
+        if host != ANY and (ANY in host or not _HOST.fullmatch(host.lower().encode())):
+            rule = "names as in Host, such as exchange.example or [::1]:8000, or * for any name"
             raise SettingsError(f"--allowed-hosts must be {rule}; got {host!r}")
     for origin in settings.cors_origins:
-        if origin != ANY and not _ORIGIN.fullmatch(origin.lower().encode()):
-            rule = "a scheme and a host, such as https://exchange.example"
+        lower = origin.lower().encode()
+        is_sent = ANY not in origin and _ORIGIN.fullmatch(lower) and not _DEFAULT_PORT.search(lower)
+        if origin != ANY and not is_sent:
+            rule = (
+                "a scheme and a host, such as https://exchange.example, with a port unless it is "
+                "the default one, or * for every page"
+            )
             raise SettingsError(f"--cors-origins must be {rule}; got {origin!r}")
 
 

@@ -13,11 +13,12 @@ from os.path import expanduser
 from pathlib import Path
 from typing import Any, Final, get_type_hints
 
-from clob.signing import InvalidDomainError
+from clob import RejectedError
+from clob.signing import InvalidDomainError, fields
 from clob_server.api.docstrings import field_texts
 from clob_server.auth.sites import check_sites
 from clob_server.auth.tokens import public_key
-from clob_server.chain.config import check_chain
+from clob_server.chain.config import check_chain, is_url
 from clob_server.core.registry import DAY_UNITS
 from clob_server.dialects.polymarket.wallets import check_dialect, defaults
 from clob_server.settings import (
@@ -149,6 +150,8 @@ def read_settings(given: Mapping[str, str | None], environ: Mapping[str, str]) -
     values = read_values(given, environ)
     if values.get("demo"):
         values.setdefault("data_dir", DEMO_DIR)
+    if "operators" in values:
+        values["operators"] = addresses("--operators", values["operators"])
     if values.get("dialect") == POLYMARKET:
         values = defaults(values)
     settings = Settings(**values)
@@ -220,6 +223,22 @@ def read_value(source: str, name: str, text: str, kind: Any) -> Any:
     return number
 
 
+def addresses(option: str, texts: Iterable[str]) -> tuple[str, ...]:
+    """Return addresses as they are compared, with the checksum of EIP-55."""
+    try:
+        return tuple(fields.address(option, text) for text in texts)
+    except RejectedError as error:
+        raise SettingsError(str(error)) from None
+
+
+def check_urls(settings: Settings) -> None:
+    """Reject a URL for clients that no client can use."""
+    for name in ("public_url", "mainnet_url"):
+        url = getattr(settings, name)
+        if url and not is_url(url):
+            raise SettingsError(f"{option_of(name)} must be an http or https URL; got {url!r}")
+
+
 def check_proxies(proxies: Iterable[str]) -> None:
     """Reject a trusted proxy that is neither an address nor a network."""
     for proxy in proxies:
@@ -244,6 +263,12 @@ def check(settings: Settings, given: Mapping[str, Any]) -> None:
         raise SettingsError(f"--jwt-secret must have at least {SECRET_BYTES_MIN} bytes")
     if settings.jwt_public_key_file:
         public_key(settings.jwt_public_key_file)
+    if settings.ws_soft_bytes > settings.ws_hard_bytes:
+        raise SettingsError(
+            f"--ws-soft-bytes must be at most --ws-hard-bytes ({settings.ws_hard_bytes}); "
+            f"got {settings.ws_soft_bytes}"
+        )
+    check_urls(settings)
     check_proxies(settings.trusted_proxies)
     check_sites(settings)
     check_chain(settings)

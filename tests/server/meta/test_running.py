@@ -147,6 +147,14 @@ def test_folder_that_cannot_be_created_is_reported(tmp_path):
         (("--allowed-hosts", "http://x/"), "--allowed-hosts must be names as in Host, such as "),
         (("--allowed-hosts", "x,::1"), "got '::1'"),
         (("--cors-origins", "exchange.example"), "--cors-origins must be a scheme and a host, "),
+        (("--cors-origins", "https://*.example.org"), "got 'https://*.example.org'"),
+        (("--cors-origins", "https://Exchange.example:443"), "got 'https://Exchange.example:443'"),
+        (("--cors-origins", "http://exchange.example:80/"), "got 'http://exchange.example:80/'"),
+        (("--allowed-hosts", "*.example.org"), "or * for any name; got '*.example.org'"),
+        (("--operators", "0xabc"), '--operators must be 0x and 40 hex digits; got "0xabc"'),
+        (("--public-url", "exchange.example"), "--public-url must be an http or https URL; got "),
+        (("--mainnet-url", "soon"), "--mainnet-url must be an http or https URL; got 'soon'"),
+        (("--ws-soft-bytes", "9000000"), "--ws-soft-bytes must be at most --ws-hard-bytes ("),
         (("--cors-origins", "null"), "got 'null'"),
         (("--cors-origins", "https://x/page"), "got 'https://x/page'"),
         (("--host", ""), "--host must not be empty"),
@@ -175,6 +183,11 @@ def test_command_line_overrides_the_environment():
     values = {name: getattr(settings, name) for name in Settings.__struct_fields__}
     same = {PREFIX + name.upper(): text_of(value) for name, value in values.items()}
     assert read_settings({}, same) == settings
+
+
+def test_operators_are_compared_with_checksum():
+    address = "0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266"
+    assert read_settings({"operators": address.lower()}, {}).operators == (address,)
 
 
 def test_white_space_around_a_variable_is_no_part_of_its_value():
