@@ -280,6 +280,8 @@ class HttpProtocol(TrackedConnection, HttpToolsProtocol):
                 return
         except httptools.HttpParserError as error:
             reason = str(error)
+            if isinstance(error, httptools.HttpParserCallbackError):
+                reason = "its target must be a path, or a URL with one"
             if self.repeated is not None:
                 reason = f"it has several {self.repeated.decode()} headers"
             self.reject("BAD_REQUEST", f"invalid HTTP/1.1 request: {reason}")

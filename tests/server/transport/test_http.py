@@ -286,6 +286,12 @@ def test_rejection_of_a_repeated_header_names_it(server):
     assert server.send(repeated).startswith(b"HTTP/1.1 200")
 
 
+@pytest.mark.parametrize("start", [b"GET http://a", b"CONNECT a:1", b"OPTIONS http://a?b"])
+def test_rejection_of_a_target_without_a_path_states_the_rule(server, start):
+    answer = server.send(start + b" HTTP/1.1\r\nhost: a\r\n\r\n")
+    assert b"its target must be a path, or a URL with one" in answer
+
+
 def test_requests_before_malformed_input_are_answered_first(server):
     with server.open() as client:
         client.send(GET % b"wait?1" + GET % b"hello?2" + b"GARBAGE\r\n\r\n" + GET % b"hello?3")
