@@ -174,7 +174,7 @@ def _paper(arguments: argparse.Namespace) -> int:
 
     if arguments.record:
         _check_new(arguments.record)
-    check_outputs(arguments.out, arguments.report, [])
+    check_outputs(arguments.out, arguments.report, [], arguments.record)
     trader = load_strategy(arguments.strategy)
     check_trading(arguments, trader)
     run = _run(arguments, trader)

@@ -77,6 +77,21 @@ def check_writable(path: Path, read: Sequence[Path]) -> None:
         raise UnusableError(f"FILE_UNWRITABLE: {printable(str(path))}: {why}")
 
 
+def check_all_writable(paths: Sequence[Path | None], read: Sequence[Path]) -> None:
+    """Check each output of a command with :func:`check_writable`; None is an unused option.
+
+    Raises:
+        UnusableError: also, two of the paths are the same file.
+    """
+    seen: set[str] = set()
+    for path in filter(None, paths):
+        check_writable(path, read)
+        if os.path.realpath(path) in seen:
+            why = "the file is another output of this command"
+            raise UnusableError(f"FILE_UNWRITABLE: {printable(str(path))}: {why}")
+        seen.add(os.path.realpath(path))
+
+
 def printable(text: str) -> str:
     """Escape text from a file so that it cannot control the terminal."""
     return text if text.isprintable() else ascii(text)

@@ -10,7 +10,7 @@ from clob import book as book_module
 from clob.cli.output import (
     NS_PER_S,
     UnusableError,
-    check_writable,
+    check_all_writable,
     describe_error,
     printable,
     write,
@@ -278,20 +278,21 @@ def list_fees() -> None:
 # ----- files ---------------------------------------------------------------------------------
 
 
-def check_outputs(out: Path | None, report: Path | None, read: Sequence[Path]) -> None:
+def check_outputs(
+    out: Path | None, report: Path | None, read: Sequence[Path], recording: Path | None = None
+) -> None:
     """Check that tables and report can be written, before a long run that reads other files.
 
     Raises:
-        UnusableError: a file is not writable or is one of ``read``.
+        UnusableError: a file is not writable, is one of ``read``, or is written twice.
     """
     from clob.replay.io.write import table_path  # noqa: PLC0415 - NumPy may be missing
 
     try:
-        paths = [table_path(out, name) for name in TABLES] if out else []
+        tables = dict.fromkeys(table_path(out, name) for name in TABLES) if out else {}
     except ValueError as error:
         raise UnusableError(f"--out: {error}") from error
-    for path in [*paths, *([report] if report else [])]:
-        check_writable(path, read)
+    check_all_writable([*tables, report, recording], read)
 
 
 def write_results(result: "Backtest", out: Path | None, report: Path | None) -> None:

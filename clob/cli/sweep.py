@@ -15,7 +15,7 @@ from clob.cli.output import (
     DONE,
     NS_PER_S,
     UnusableError,
-    check_writable,
+    check_all_writable,
     complain,
     describe_error,
     printable,
@@ -108,9 +108,7 @@ def _run(arguments: argparse.Namespace) -> int:
     from clob.replay.sweeps.sweep import SweepInterrupted  # noqa: PLC0415 - NumPy may be missing
 
     files = [Path(file) for file in arguments.files] or [sample()]
-    for path in (arguments.table, arguments.report):
-        if path is not None:
-            check_writable(path, files)
+    check_all_writable([arguments.table, arguments.report], files)
     began_ns = time.perf_counter_ns()
     try:
         result = _swept(files, arguments)

@@ -61,6 +61,24 @@ def test_output_that_is_an_input_is_rejected(command, file, tmp_path, capsys):
     assert file.read_bytes() == before
 
 
+@pytest.mark.parametrize(
+    ("words", "name"),
+    [
+        ("replay {file} --out a.npz --report a.npz", "a.npz"),
+        ("replay {file} --out a.csv --report ./a.fills.csv", "a.fills.csv"),
+        ("sweep {file} --strategy clob.replay:Strategy --table a --report a", "a"),
+    ],
+)
+def test_outputs_that_would_overwrite_each_other_are_rejected(
+    words, name, file, tmp_path, monkeypatch, capsys
+):
+    monkeypatch.chdir(tmp_path)
+    assert main(words.format(file=file).split()) == 2
+    error = f"clob: FILE_UNWRITABLE: {name}: the file is another output of this command\n"
+    assert capsys.readouterr().err == error
+    assert not (tmp_path / name).exists()
+
+
 def test_pipes_are_rejected_as_input(tmp_path, day, capsys):
     pipe = tmp_path / "pipe.csv"
     os.mkfifo(pipe)
