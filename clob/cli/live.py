@@ -26,7 +26,7 @@ from clob.cli.replay import (
     load_strategy,
     output_settings,
     own_settings,
-    raised_by,
+    report_raised,
 )
 from clob.cli.results import check_outputs, write_metrics, write_results, write_run
 from clob.errors import ClobError, PackageMissingError
@@ -200,10 +200,13 @@ def _run(arguments: argparse.Namespace, trader: "type[Strategy]") -> "PaperRun":
             **output_settings(arguments),
             **_feed_options(arguments),
         )
-    except (OSError, ClobError) as error:
+    except UnusableError:
+        raise
+    except Exception as error:
+        report_raised(trader, error)
+        if not isinstance(error, OSError | ClobError):
+            raise
         raise UnusableError(_describe(error, arguments.record)) from error
-    except Exception:
-        raise raised_by(trader) from None
 
 
 def _describe(error: OSError | ClobError, path: Path | None) -> str:

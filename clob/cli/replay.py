@@ -308,14 +308,14 @@ def _replay(
 
     try:
         result = _backtest(watched(stream, count), arguments, trader, events)
-    except (OSError, ClobError) as error:
-        raise UnusableError(describe_error(files, error)) from error
     except UnusableError:
         raise
-    except Exception:
-        if trader is None:
+    except Exception as error:
+        if trader:
+            report_raised(trader, error)
+        if not isinstance(error, OSError | ClobError):
             raise
-        raise raised_by(trader) from None
+        raise UnusableError(describe_error(files, error)) from error
     passed_ns = time.perf_counter_ns() - began_ns
     report_problems(stream.problems)
     write_summary(stream, kinds, result, passed_ns, arguments.check)
@@ -345,13 +345,22 @@ def _backtest(
         )
 
 
-def raised_by(trader: "type[Strategy]") -> UnusableError:
-    """Print the traceback of an error in a strategy, and return the error of the command.
+def report_raised(trader: "type[Strategy]", error: Exception) -> None:
+    """Print the traceback of an error in a strategy, from its own code on.
 
     It is not a failed check, and the author of the strategy needs the traceback.
+
+    Raises:
+        UnusableError: the error passed through the code of the strategy, or it is about neither a
+            file nor an argument, such as a method with other parameters.
     """
-    traceback.print_exc()
-    return UnusableError(f"--strategy: {trader.__name__} raised an error")
+    modules = {one.__module__ for one in trader.__mro__}
+    trace = error.__traceback__
+    while trace and trace.tb_frame.f_globals.get("__name__") not in modules:
+        trace = trace.tb_next
+    if trace or not isinstance(error, OSError | ClobError):
+        traceback.print_exception(error.with_traceback(trace or error.__traceback__))
+        raise UnusableError(f"--strategy: {trader.__name__} raised an error") from None
 
 
 def output_settings(arguments: argparse.Namespace) -> dict[str, Any]:
@@ -397,13 +406,19 @@ def _outcome(stream: "Stream", given: Sequence[tuple[str, int]]) -> dict[int, in
     """Map market names or numbers to final values."""
     numbers = {str(one.number // 2): one.number // 2 for one in stream.instruments}
     numbers |= {one.market: one.number // 2 for one in stream.instruments}
-    for market, _ in given:
+    outcome: dict[int, int] = {}
+    for market, price in given:
         if market not in numbers:
             raise UnusableError(
                 f"--outcome: unknown market {market!r}; the recording has "
                 f"{', '.join(sorted({one.market or '0' for one in stream.instruments}))}"
             )
-    return {numbers[market]: price for market, price in given}
+        if outcome.setdefault(numbers[market], price) != price:
+            first = outcome[numbers[market]]
+            raise UnusableError(
+                f"--outcome: market {market!r} must have one outcome; got {first} and {price}"
+            )
+    return outcome
 
 
 # ----- strategies ----------------------------------------------------------------------------
@@ -418,8 +433,10 @@ def load_strategy(text: str) -> "type[Strategy]":
     from clob.replay import Strategy  # noqa: PLC0415 - NumPy may be missing
 
     module_name, _, name = text.partition(":")
-    if not module_name or not name:
-        raise UnusableError(f"--strategy: expected MODULE:CLASS, such as mine:Maker; got {text!r}")
+    is_path = module_name.endswith(".py") or module_name.startswith(".") or "/" in module_name
+    if not module_name or not name or is_path:
+        expected = "expected MODULE:CLASS, such as mine:Maker for a class Maker of mine.py"
+        raise UnusableError(f"--strategy: {expected}; got {text!r}")
     if "" not in sys.path and str(Path.cwd()) not in sys.path:
         sys.path.insert(0, str(Path.cwd()))
     try:
@@ -430,6 +447,9 @@ def load_strategy(text: str) -> "type[Strategy]":
             if error.name and f"{module_name}.".startswith(f"{error.name}."):
                 raise UnusableError(f"--strategy: module {module_name!r} not found") from error
             reason = str(error)
+        elif not isinstance(error, SyntaxError):
+            place = traceback.extract_tb(error.__traceback__)[-1]
+            reason += f" ({Path(place.filename).name}, line {place.lineno})"
         raise UnusableError(f"--strategy: {module_name!r} cannot be imported: {reason}") from error
     strategy_class = getattr(module, name, None)
     if strategy_class is None:

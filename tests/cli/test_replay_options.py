@@ -291,12 +291,15 @@ def test_strategy_is_imported_from_the_working_directory(file, tmp_path, monkeyp
 @pytest.mark.parametrize(
     ("argument", "error"),
     [
-        ("nonsense", "--strategy: expected MODULE:CLASS, such as mine:Maker; got 'nonsense'"),
+        ("nonsense", "--strategy: expected MODULE:CLASS, such as mine:Maker for a class Maker"),
         ("no_such_module:A", "--strategy: module 'no_such_module' not found"),
         ("clob.no_such:A", "--strategy: module 'clob.no_such' not found"),
         ("clob.book:A", "--strategy: module 'clob.book' has no class 'A'"),
         ("clob.book:Book", "--strategy: clob.book:Book is not a subclass of clob.replay.Strategy"),
         ("clob.replay:merge", "--strategy: clob.replay:merge is not a subclass of "),
+        ("mine.py:A", "--strategy: expected MODULE:CLASS, such as mine:Maker for a class Maker of"),
+        ("./mine.py:A", "--strategy: expected MODULE:CLASS"),
+        ("folder/mine:A", "--strategy: expected MODULE:CLASS"),
     ],
 )
 def test_invalid_strategy_names_are_rejected(file, capsys, argument, error):
@@ -320,7 +323,7 @@ def test_strategy_that_requires_arguments_is_rejected(file, tmp_path, monkeypatc
     ("text", "error"),
     [
         ("import no_such_package", "cannot be imported: No module named 'no_such_package'"),
-        ("1 / 0", "cannot be imported: ZeroDivisionError: "),
+        ("1 / 0", "cannot be imported: ZeroDivisionError: division by zero (my_own_5.py, line 1)"),
         (
             "from clob.replay import Strategy\n\n\nclass Mine(Strategy):\n"
             "    def on_start(self, market):\n        1 / 0\n",
@@ -336,6 +339,29 @@ def test_failing_strategy_exits_with_2_not_with_1(file, tmp_path, monkeypatch, c
     out, err = capsys.readouterr()
     assert (out, error in err) == ("", True)
     assert ("Traceback" in err) is ("raised an error" in error)
+
+
+@pytest.mark.parametrize("words", ["open('/no/file')", "Book().cancel('x')"])
+def test_file_and_order_errors_of_a_strategy_are_not_about_the_recording(
+    file, tmp_path, monkeypatch, capsys, words
+):
+    name = f"my_own_errors_{len(words)}"
+    (tmp_path / f"{name}.py").write_text(
+        "from clob import Book\nfrom clob.replay import Strategy\n\n\nclass Mine(Strategy):\n"
+        f"    def on_book(self, market):\n        {words}\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    assert main(["replay", str(file), "--strategy", f"{name}:Mine"]) == 2
+    trace, last = capsys.readouterr().err.rstrip().rsplit("\n", 1)
+    assert last == "clob: --strategy: Mine raised an error"
+    assert trace.splitlines()[1].endswith(f'{name}.py", line 7, in on_book')
+
+
+def test_two_outcomes_of_one_market_are_rejected(file, capsys):
+    words = ["replay", str(file), "--strategy", STRATEGY, "--every", "10m", "--outcome", "0=100"]
+    assert main([*words, "--outcome", "0=0"]) == 2
+    error = "clob: --outcome: market '0' must have one outcome; got 100 and 0\n"
+    assert capsys.readouterr().err == error
 
 
 def test_outcomes_use_the_scale_of_the_file_or_of_the_option(table, tmp_path, capsys):
