@@ -80,8 +80,8 @@ def explain(order: Signed, domains: Domain | Iterable[Domain]) -> Explanation:
     if not expected_domains:
         raise InvalidDomainError("domains must hold at least the expected domain; got none")
     ours = expected_domains[0]
-    signers = {order.signer_address.lower(), order.owner_address.lower()}
     digest = secp.digest_of(order, ours.separator)
+    signers = {order.signer_address.lower(), order.owner_address.lower()}
     first = secp.recover(digest, order.signature)
     if not isinstance(first, bytes):
         return Explanation(text=malformed(order, digest, signers, Verdict(first)), found=False)

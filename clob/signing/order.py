@@ -343,7 +343,7 @@ def to_order(
         InvalidAddressError: maker or taker is not an address.
         InvalidFieldError: the token is out of range.
         TakerNotSupportedError: the taker is neither the zero address nor an operator.
-        InvalidFeeRateError: the fee rate is negative or exceeds ``FEE_RATE_MAX_BPS``.
+        InvalidFeeRateError: the fee rate is not an integer from 0 to ``FEE_RATE_MAX_BPS``.
         InvalidSideError, InvalidAmountError, AmountTooLargeError, PriceOutOfRangeError: as
             :func:`price_and_size`.
     """
@@ -356,9 +356,10 @@ def to_order(
             raise at("taker", TakerNotSupportedError(
                 f"taker must be {ZERO_ADDRESS} (anyone) or the operator; got {taker}"
             ))  # fmt: skip
-    if not 0 <= order.fee_rate_bps <= FEE_RATE_MAX_BPS:
+    rate = order.fee_rate_bps
+    if type(rate) is not int or not 0 <= rate <= FEE_RATE_MAX_BPS:
         raise at("feeRateBps", InvalidFeeRateError(
-            f"feeRateBps must be from 0 to {FEE_RATE_MAX_BPS}; got {show(order.fee_rate_bps)}"
+            f"feeRateBps must be from 0 to {FEE_RATE_MAX_BPS}; got {show(rate)}"
         ))  # fmt: skip
     if type(token_id) is not int or not 0 <= token_id <= UINT256_MAX:
         token_id = fields.uint("tokenId", token_id)
@@ -379,6 +380,6 @@ def to_order(
         self_trade=self_trade,
         nonce=order.nonce,
         collateral=order.maker_amount if side is Side.BUY else order.taker_amount,
-        fee_rate_bps=order.fee_rate_bps,
+        fee_rate_bps=rate,
         smart_wallet=smart_wallet,
     )

@@ -29,6 +29,9 @@ def typed_data(order: Signed, domain: Domain) -> dict[str, Any]:
     Returns:
         ``types, primaryType, domain, message``, ready for JSON: ``uint256`` values are decimal
         strings, and a salt is its number.
+
+    Raises:
+        InvalidFieldError: a number does not fit its type.
     """
     return {
         "types": {"EIP712Domain": domain.types, **order.SCHEMA.types},
@@ -45,10 +48,9 @@ def message(schema: Schema, value: object) -> dict[str, Any]:
         inner = getattr(value, field.attribute)
         if field.type in schema.nested:
             inner = message(schema.nested[field.type], inner)
-        elif field.type == "uint256":
-            inner = str(int.from_bytes(schema.word_of(field, inner)))
-        elif field.type == "uint8":
-            inner = int(inner)
+        elif field.type in ("uint256", "uint8"):
+            number = int.from_bytes(schema.word_of(field, inner))
+            inner = number if field.type == "uint8" else str(number)
         elif isinstance(inner, bytes):
             inner = f"0x{inner.hex()}"
         data[field.name] = inner

@@ -175,7 +175,7 @@ def test_decision_20_fee_rate():
     """At most 1000 in."""
     for rate in (0, 1, 1_000):
         assert to_order(changed(fee_rate_bps=rate), id="a").fee_rate_bps == rate
-    for rate in (1_001, -1, BIG):
+    for rate in (1_001, -1, BIG, None, "5", 1.0, True):
         message = rejection(changed(fee_rate_bps=rate), InvalidFeeRateError, "feeRateBps")
         assert "0 to 1000" in message
 

@@ -12,6 +12,7 @@ from clob.signing import (
     Domain,
     Field,
     InvalidDomainError,
+    InvalidFieldError,
     Schema,
     Signed,
     SignedCancel,
@@ -166,6 +167,13 @@ def test_a_malformed_signature_is_described(order, signature, words):
     assert words in explanation.text
     high = replace(order, signature=high_twin(sign(order, DOMAIN, ALICE_KEY).signature))
     assert "s must be at most half the order of the curve" in explain(high, DOMAIN).text
+
+
+@pytest.mark.parametrize(("field", "value"), [("maker", None), ("signer", 5), ("nonce", "x")])
+def test_explain_names_a_field_that_cannot_be_hashed(order, field, value):
+    broken = replace(sign(order, DOMAIN, ALICE_KEY), **{field: value})
+    with pytest.raises(InvalidFieldError, match=f"{field} must fit"):
+        explain(broken, DOMAIN)
 
 
 def test_explain_without_a_domain_raises(order):
