@@ -6,7 +6,8 @@ changes nothing; its message names the subject, the value and the limit. Errors 
 of the package itself precede them.
 """
 
-from typing import TYPE_CHECKING, ClassVar
+import copyreg
+from typing import TYPE_CHECKING, Any, ClassVar
 
 if TYPE_CHECKING:
     import numpy as np
@@ -23,6 +24,13 @@ class ClobError(Exception):
         super().__init_subclass__()
         if code is not None:
             cls.code = code
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Return text and attributes, for copies and other processes.
+
+        By default an exception is rebuilt from its text, which is not what the classes take.
+        """
+        return copyreg.__newobj__, (type(self), *self.args), self.__dict__  # type: ignore[attr-defined]
 
 
 class BookBusyError(ClobError, code="BOOK_BUSY"):

@@ -1,9 +1,13 @@
 """Each invalid input raises its error class with a clear message and changes nothing."""
 
+import copy
+import pickle
+
 import numpy as np
 import pytest
 
 from clob import SIZE_MAX, Order, RejectedError, Side, TimeInForce, errors
+from clob.records import FILL
 from clob.units import TIME_MAX
 from tests.books import buy, fill_book, rejected, sell
 
@@ -219,3 +223,29 @@ def test_a_value_with_a_failing_repr_is_rejected(book):
         book.cancel(book)
     with pytest.raises(TypeError, match="Order"):
         book.submit(book)
+
+
+# ----- errors as objects -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        errors.BookBusyError(),
+        errors.MatcherBusyError(),
+        errors.InvalidBytesError("too long", 7),
+        errors.FrameTruncatedError("header must have 12 bytes; got 7", 1, 0),
+        errors.ReplayDiffersError(3, "state hash", b"1", b"2"),
+        errors.RunRejectedError(4, "UNKNOWN_ORDER", np.zeros(2, FILL)),
+        errors.FillsFullError(5, np.zeros(1, FILL)),
+        errors.OrderNotOpenError("the order is filled", "a"),
+        errors.UnknownOrderError("no order 'a' rests in this book"),
+    ],
+    ids=lambda error: type(error).__name__,
+)
+def test_errors_reach_another_process_unchanged(error):
+    error.add_note("while reading")
+    copies = [pickle.loads(pickle.dumps(error, version)) for version in range(6)]
+    for copied in (*copies, copy.copy(error)):
+        assert (type(copied), str(copied)) == (type(error), str(error))
+        np.testing.assert_equal(vars(copied), vars(error))
