@@ -7,6 +7,7 @@ of the package itself precede them.
 """
 
 import copyreg
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, ClassVar
 
 if TYPE_CHECKING:
@@ -118,8 +119,26 @@ class ReplayDiffersError(ClobError, code="REPLAY_DIFFERS"):
         """Value of the replay."""
 
 
-class PackageMissingError(ClobError, code="PACKAGE_MISSING"):
+class PackageMissingError(ClobError, ImportError, code="PACKAGE_MISSING"):
     """An optional package is not installed; the message says how to install it."""
+
+
+def check_installed(importer: str, extras: str, *packages: str) -> None:
+    """Check that the packages of a part of this package are installed, before it imports them.
+
+    Args:
+        importer: the module that needs them.
+        extras: the extras that install them.
+        packages: their import names.
+
+    Raises:
+        PackageMissingError: one is not installed.
+    """
+    for package in packages:
+        if find_spec(package) is None:
+            raise PackageMissingError(
+                f'{importer} needs {package}, which is not installed: pip install "clob[{extras}]"'
+            )
 
 
 class InvalidSnapshotError(ClobError, code="INVALID_SNAPSHOT"):

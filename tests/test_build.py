@@ -126,3 +126,23 @@ def test_both_kinds_load_in_one_process():
 
     assert not in_use.__file__.endswith(".py")
     assert in_use.Engine is not engine.Engine
+
+
+@pytest.mark.parametrize(
+    ("module", "package", "extra"),
+    [
+        ("clob.replay", "numpy", "replay"),
+        ("clob.client", "websockets", "client"),
+        ("clob.testing", "hypothesis", "testing"),
+        ("clob.live", "httpx", "client,replay"),
+    ],
+)
+def test_import_without_a_package_names_the_extra(module, package, extra):
+    program = (
+        f"import sys; sys.modules[{package!r}] = None\n"
+        f"try:\n    import {module}\nexcept ImportError as error:\n    print(error)"
+    )
+    command = [sys.executable, "-c", program]
+    done = subprocess.run(command, capture_output=True, check=True, text=True, timeout=60)
+    expected = f'{module} needs {package}, which is not installed: pip install "clob[{extra}]"\n'
+    assert done.stdout == expected

@@ -40,7 +40,7 @@ def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> N
     parser.add_argument("files", metavar="IN", nargs="+", help="a recording")
     parser.add_argument("out", metavar="OUT", type=Path, help="the file to write")
     add_reading(parser)
-    parser.set_defaults(run=partial(with_numpy, "convert", _run))
+    parser.set_defaults(run=partial(with_numpy, _run))
 
 
 def _run(arguments: argparse.Namespace) -> int:

@@ -9,13 +9,11 @@ from typing import TYPE_CHECKING
 
 from clob.cli import arguments as parse
 from clob.cli.output import UNUSABLE, UnusableError, complain, describe_error, printable
-from clob.errors import ClobError
+from clob.errors import ClobError, PackageMissingError
 
 if TYPE_CHECKING:
     from clob.replay import Stream
     from clob.replay.io.recording import Records
-
-NUMPY_MISSING = 'clob {} needs NumPy, which is not installed: pip install "clob[replay]"'
 
 TABLE_OPTIONS = (
     ("--time-unit", "UNIT", "unit of times: s, ms, us or ns; default: ns"),
@@ -80,16 +78,12 @@ def add_reading(parser: argparse.ArgumentParser, *, grid: str = "--grid") -> Non
         table.add_argument(flag, metavar=metavar, help=text)
 
 
-def with_numpy(
-    command: str, run: Callable[[argparse.Namespace], int], arguments: argparse.Namespace
-) -> int:
+def with_numpy(run: Callable[[argparse.Namespace], int], arguments: argparse.Namespace) -> int:
     """Run a command that needs NumPy; report missing NumPy and unusable files as errors."""
     try:
         import clob.replay  # noqa: F401, PLC0415 - NumPy may be missing
-    except ModuleNotFoundError as error:
-        if (error.name or "").partition(".")[0] != "numpy":
-            raise
-        complain(NUMPY_MISSING.format(command))
+    except PackageMissingError as error:
+        complain(error)
         return UNUSABLE
     try:
         return run(arguments)

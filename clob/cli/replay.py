@@ -146,7 +146,7 @@ def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> N
         "(res.fills.parquet)",
     )
     parser.add_argument("--report", metavar="PATH", type=Path, help="write an HTML report")
-    parser.set_defaults(run=partial(with_numpy, "replay", _run))
+    parser.set_defaults(run=partial(with_numpy, _run))
 
 
 def _add_checking(parser: argparse.ArgumentParser) -> None:

@@ -74,7 +74,7 @@ def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> N
     )
     parser.add_argument("--table", metavar="PATH", type=Path, help="write the table as CSV")
     parser.add_argument("--report", metavar="PATH", type=Path, help="write an HTML report")
-    parser.set_defaults(run=partial(with_numpy, "sweep", _run))
+    parser.set_defaults(run=partial(with_numpy, _run))
 
 
 def _add_runs(parser: argparse.ArgumentParser) -> None:

@@ -15,6 +15,12 @@ Not imported by ``import clob``; needs ``pip install 'clob[client]'``. The folde
   :class:`BlockingFeed`, a WebSocket that is kept.
 """
 
+# ruff: noqa: E402 - the packages are checked before the imports that need them
+
+from clob.errors import check_installed
+
+check_installed("clob.client", "client", "httpx", "websockets")
+
 from clob.client.connection import Backoff
 from clob.client.errors import (
     ClientError,

@@ -3,20 +3,16 @@
 Not imported by ``import clob``; needs ``pip install "clob[client,replay]"``.
 """
 
-from importlib.util import find_spec
+# ruff: noqa: E402 - the packages are checked before the imports that need them
 
-from clob.errors import PackageMissingError
+from clob.errors import check_installed
 
-for _package in ("numpy", "httpx", "websockets"):
-    if find_spec(_package) is None:
-        raise PackageMissingError(
-            f'clob.live needs {_package}, which is not installed: pip install "clob[client,replay]"'
-        )
+check_installed("clob.live", "client,replay", "numpy", "httpx", "websockets")
 
-from clob.live.paper import PaperRun, paper  # noqa: E402 - after the check of packages
-from clob.live.polymarket import record_polymarket  # noqa: E402
-from clob.live.recorder import FeedRecorder, FeedSummary, record  # noqa: E402
-from clob.live.source import FeedSource  # noqa: E402
+from clob.live.paper import PaperRun, paper
+from clob.live.polymarket import record_polymarket
+from clob.live.recorder import FeedRecorder, FeedSummary, record
+from clob.live.source import FeedSource
 
 __all__ = [
     "FeedRecorder",

@@ -5,10 +5,15 @@ the only part of the package that requires NumPy: ``pip install "clob[replay]"``
 every replay uses are imported at first access.
 """
 
+# ruff: noqa: E402 - the packages are checked before the imports that need them
+
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from clob.errors import PackageMissingError
+from clob.errors import PackageMissingError, check_installed
+
+check_installed("clob.replay", "replay", "numpy")
+
 from clob.records import BEST, EVENT, FILL, Flag, Kind
 from clob.replay.backtest import backtest
 from clob.replay.check.compare import Comparison

@@ -8,6 +8,12 @@ Not imported by ``import clob``; needs ``pip install 'clob[testing]'``. The fold
 - ``conformance``: the command ``clob-conformance``, which checks a server.
 """
 
+# ruff: noqa: E402 - the packages are checked before the imports that need them
+
+from clob.errors import check_installed
+
+check_installed("clob.testing", "testing", "hypothesis")
+
 from clob.book._book_py import Book as ReferenceBook
 from clob.testing.book_check import BookDiffersError, BookLike, apply, check_book, compare
 from clob.testing.strategies import MARKET, BookCommand, commands, matcher_commands, orders
