@@ -113,4 +113,4 @@ def token_amount(wei: int) -> str:
     >>> token_amount(-1_500000000000000000)
     '-1.5'
     """
-    return f"-{format_tokens(-wei)}" if wei < 0 else format_tokens(wei)
+    return format_tokens(wei)

@@ -90,16 +90,17 @@ def format_tokens(size: int) -> str:
     """Format a size in wei as tokens, exactly and without trailing zeros.
 
     Args:
-        size: wei, zero or more.
+        size: wei; negative for a loss, for example.
 
     Returns:
-        The tokens as a decimal str that :func:`tokens` accepts.
+        The tokens as a decimal str, which :func:`tokens` accepts unless it is negative.
 
-    >>> format_tokens(60_500000000000000000)
-    '60.5'
+    >>> format_tokens(60_500000000000000000), format_tokens(-5)
+    ('60.5', '-0.000000000000000005')
     """
-    whole, rest = divmod(size, WEI_PER_TOKEN)
-    return f"{whole}.{rest:018d}".rstrip("0") if rest else str(whole)
+    whole, rest = divmod(abs(size), WEI_PER_TOKEN)
+    text = f"{whole}.{rest:018d}".rstrip("0") if rest else str(whole)
+    return f"-{text}" if size < 0 else text
 
 
 def seller_fee(rate_bps: int, price: int, size: int) -> int:

@@ -217,10 +217,10 @@ def _traded(result: "Backtest") -> list[tuple[str, str]]:
         last = result.equity[-1]
         fields = {"wealth": "wealth", "realised": "realised", "fees": "fees_paid"}
         amounts = {name: int(last[field]) for name, field in fields.items()}
-        owned = ", ".join(f"{name} {signed_tokens(wei)}" for name, wei in amounts.items())
+        owned = ", ".join(f"{name} {format_tokens(wei)}" for name, wei in amounts.items())
         # A buyer pays fees in the tokens bought.
         tokens = sum(result.own_fills["fee_tokens"].tolist())
-        owned += f" and {signed_tokens(tokens)} tokens" if tokens else ""
+        owned += f" and {format_tokens(tokens)} tokens" if tokens else ""
     return [
         ("own orders", f"{len(result.orders):,}"),
         ("own fills", f"{len(result.own_fills):,}"),
@@ -241,8 +241,8 @@ def write_metrics(result: "Backtest") -> None:
         ("return", _ratio(metrics.total_return)),
         ("sharpe", f"{_ratio(metrics.sharpe)}, {steps}, annual"),
         ("sortino", f"{_ratio(metrics.sortino)}, {steps}, annual"),
-        ("drawdown", signed_tokens(metrics.drawdown)),
-        ("turnover", signed_tokens(metrics.turnover)),
+        ("drawdown", format_tokens(metrics.drawdown)),
+        ("turnover", format_tokens(metrics.turnover)),
         ("hit rate", f"{_ratio(metrics.hit_rate)} of {metrics.closing_fills:,} closing fills"),
         ("fill ratio", _ratio(metrics.fill_ratio)),
         ("queue", f"{wait} from resting to the first fill, median"),
@@ -251,7 +251,7 @@ def write_metrics(result: "Backtest") -> None:
         text = f"{_ratio(one.mean_ticks)} ticks against {one.fills:,} fills"
         lines.append((f"after {one.horizon_ns / NS_PER_S:g} s", text))
     for held in metrics.inventory:
-        amounts = [signed_tokens(one) for one in (held.mean, held.highest, held.last)]
+        amounts = [format_tokens(one) for one in (held.mean, held.highest, held.last)]
         text = "mean {}, largest {}, at the end {}".format(*amounts)
         lines.append((f"token {held.instrument}", text))
     write("")
@@ -260,11 +260,6 @@ def write_metrics(result: "Backtest") -> None:
 
 def _ratio(value: float | None) -> str:
     return "none" if value is None else f"{value:.4f}"
-
-
-def signed_tokens(wei: int) -> str:
-    """Format wei as tokens with all digits; negative amounts too."""
-    return f"{'-' if wei < 0 else ''}{format_tokens(abs(wei))}"
 
 
 def list_fees() -> None:

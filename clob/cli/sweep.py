@@ -31,8 +31,8 @@ from clob.cli.replay import (
     sample,
     trading_settings,
 )
-from clob.cli.results import signed_tokens
 from clob.errors import ClobError
+from clob.units import format_tokens
 
 if TYPE_CHECKING:
     from clob.replay.sweeps.result import SweepResult
@@ -214,7 +214,7 @@ def _write_best(rows: "list[SweepRow]") -> None:
     cells = [["run", *rows[0].parameters, "seed", "profit", "drawdown", "fills", "digest"]]
     for row in rows:
         values = [row.number, *row.parameters.values(), row.seed]
-        money = [signed_tokens(row.figures[name]) for name in ("profit", "drawdown")]
+        money = [format_tokens(row.figures[name]) for name in ("profit", "drawdown")]
         texts = [*map(str, values), *money, f"{row.figures['own_fills']:,}", row.digest[:16]]
         cells.append([printable(text) for text in texts])
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]

@@ -341,8 +341,7 @@ def write(
 
 def amount(wei: str) -> str:
     """Format an amount in wei, which may be negative, in tokens."""
-    number = int(wei)
-    return f"-{format_tokens(-number)}" if number < 0 else format_tokens(number)
+    return format_tokens(int(wei))
 
 
 def cents(price: int | None) -> str:
