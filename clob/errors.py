@@ -7,7 +7,6 @@ of the package itself precede them.
 """
 
 import copyreg
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, ClassVar
 
 if TYPE_CHECKING:
@@ -134,6 +133,8 @@ def check_installed(importer: str, extras: str, *packages: str) -> None:
     Raises:
         PackageMissingError: one is not installed.
     """
+    from importlib.util import find_spec  # noqa: PLC0415 - not needed by import clob
+
     for package in packages:
         if find_spec(package) is None:
             raise PackageMissingError(
