@@ -46,6 +46,9 @@ SIGNATURES = {
 }
 """The first bytes of each compression."""
 
+OF_SYSTEM = re.compile(r"(^|/)(__MACOSX/|\.DS_Store$|Thumbs\.db$|desktop\.ini$)")
+"""Files that an operating system adds to the archive of a folder."""
+
 SIGNATURE_BYTES = 10
 """The length of the longest signature."""
 
@@ -222,7 +225,8 @@ def _member(path: FilePath, raw: IO[bytes]) -> IO[bytes]:
     name = plain_name(path)
     try:
         archive = zipfile.ZipFile(raw)
-        members = [one for one in archive.infolist() if not one.is_dir()]
+        files = [one for one in archive.infolist() if not one.is_dir()]
+        members = [one for one in files if not OF_SYSTEM.search(one.filename)]
         if len(members) != 1:
             names = ", ".join(sorted(one.filename for one in members)[:3]) or "no file"
             more = ", ..." if len(members) > 3 else ""

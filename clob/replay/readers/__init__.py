@@ -7,7 +7,7 @@ from clob.replay.io.files import FilePath, Progress, plain_name
 from clob.replay.io.problems import Policy, Problems
 from clob.replay.io.recording import Records
 from clob.replay.io.streams import Instrument, Stream
-from clob.replay.io.text import SECOND_NS, time_ns, units
+from clob.replay.io.text import SECOND_NS, received, time_ns, units
 
 OUTCOMES = ("YES", "NO")
 """The outcomes of a market."""
@@ -69,6 +69,23 @@ def instruments_of(numbers: Mapping[str, int], *, mirror: bool = False) -> list[
         for market, number in numbers.items()
         for offset, outcome in enumerate(OUTCOMES[:1] if mirror else OUTCOMES)
     ]
+
+
+def side_of(sides: Mapping[str, int], name: str, word: object) -> int:
+    """Return the number of a word for a side, in any case of letters.
+
+    Args:
+        sides: the number of each word, in lower case.
+        name: the name of the field.
+        word: the value of the field.
+
+    Raises:
+        ValueError: the value is none of the words.
+    """
+    side = sides.get(word.lower()) if isinstance(word, str) else None
+    if side is None:
+        raise ValueError(f"{name} must be {' or '.join(sides)}, got {received(word)}")
+    return side
 
 
 def unix_time_ns(text: str | int) -> int:

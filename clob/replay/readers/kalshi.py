@@ -104,6 +104,7 @@ class Head(NamedTuple):
     line: int
     """Its number; blank lines and comments (``#``) may be before it."""
     names: list[str]
+    """In lower case."""
     separator: str
     """Between cells."""
 
@@ -112,7 +113,7 @@ def _head(path: FilePath) -> Head:
     found = lines(path, Ignored())
     line, head = next(((n, one) for n, one in found if one.strip() and one[:1] != b"#"), (1, b""))
     separator = max(",;\t", key=lambda one: head.count(one.encode()))
-    names = _cells(head, separator)
+    names = _cells(head.lower(), separator)
     missing = [name for name in NEEDED if name not in names]
     if missing:
         raise ReplayFormatError(
@@ -139,7 +140,7 @@ def _rows(path: FilePath, head: Head, problems: Problems, progress: Progress) ->
         if line <= head.line or not text.strip():
             continue
         cells = _cells(text, head.separator)
-        if cells == head.names:
+        if [cell.lower() for cell in cells] == head.names:
             problems.remark(HEADER_AGAIN)
             continue
         if len(cells) != len(head.names):

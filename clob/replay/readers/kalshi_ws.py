@@ -24,7 +24,7 @@ from clob.replay.io.json_lines import BROKEN, Message, messages, reason_of
 from clob.replay.io.problems import Ignored, Policy, Problems
 from clob.replay.io.streams import Stream
 from clob.replay.io.text import SIZE_MAX, date_ns, lots_of, places_of, received, time_ns, units
-from clob.replay.readers import MS_NS, instruments_of, unix_time_ns
+from clob.replay.readers import MS_NS, instruments_of, side_of, unix_time_ns
 from clob.replay.readers.l2 import LevelRule, LevelTrade, LevelUpdate, Moment, level_stream
 
 LOT_WEI = 10**16
@@ -141,12 +141,12 @@ def _dollars(body: Message) -> Iterator[str | int]:
     for ladder, (_, cents) in LADDERS.items():
         if not cents:
             yield from (row[0] for row in body.get(ladder) or ())
-    if "price_dollars" in body:
+    if body.get("price_dollars") is not None:
         yield body["price_dollars"]
 
 
 def _time_ns(body: Message) -> int | None:
-    if "ts_ms" in body:
+    if body.get("ts_ms") is not None:
         return time_ns(units(body["ts_ms"], 0), MS_NS)
     time: Any = body.get("ts")
     if time is None:
@@ -157,8 +157,8 @@ def _time_ns(body: Message) -> int | None:
 
 
 def _either(body: Message, name: str, other: str) -> Any:
-    """Return a field that has two names."""
-    return body[name] if name in body else body[other]
+    """Return a field that has two names; one of them may be null."""
+    return body[other] if body.get(name) is None else body[name]
 
 
 class _Reader:
@@ -269,8 +269,8 @@ class _Reader:
 
     def _stated(self, body: Message, name: str) -> tuple[str | int, int]:
         """Return a price as stated, in dollars or as before 2026 in cents, and its places."""
-        dollars = f"{name}_dollars"
-        return (body[dollars], self._places) if dollars in body else (body[name], self._places - 2)
+        dollars = body.get(f"{name}_dollars")
+        return (body[name], self._places - 2) if dollars is None else (dollars, self._places)
 
     def _price(self, text: str | int, places: int, bids: int) -> int:
         """Parse a price, in ticks of the outcome of the bid."""
@@ -296,7 +296,7 @@ class _Reader:
         return LevelUpdate(self._numbers[market] + offset, side, price, size)
 
     def _delta(self, market: str, body: Message) -> Moment:
-        bids = SIDES[body["side"]]
+        bids = side_of(SIDES, "side", body["side"])
         price = self._price(*self._stated(body, "price"), bids)
         delta = units(_either(body, "delta_fp", "delta"), SIZE_PLACES)
         levels = self._levels[market]
@@ -311,7 +311,7 @@ class _Reader:
 
     def _trade(self, market: str, body: Message) -> Moment | None:
         """Convert a trade: the taker of one outcome meets the bids for the other."""
-        taken = 1 - SIDES[_either(body, "taker_side", "taker_outcome_side")]
+        taken = 1 - side_of(SIDES, "taker_side", _either(body, "taker_side", "taker_outcome_side"))
         text, places = self._stated(body, ("yes_price", "no_price")[taken])
         try:
             price = units(text, places)

@@ -67,6 +67,15 @@ def test_comments_and_blank_lines_before_the_header_are_skipped(log):
     assert rows_of(open_stream(path)) == plain
 
 
+def test_names_of_columns_may_have_capital_letters(log):
+    plain = rows_of(open_stream(log(*START, MOVED)))
+    path = log(*START, HEAD, MOVED, head=HEAD.title())
+    assert detect(path) == "kalshi"
+    stream = open_stream(path)
+    assert rows_of(stream) == plain
+    assert stream.problems.remarks == {"header line repeated": 1}
+
+
 def test_no_bids_without_mirror_have_a_book_of_their_own(log):
     stream = read_kalshi(log(*START, MOVED), mirror=False)
     assert rows_of(stream)[:2] == [(Kind.LIMIT, 0, 0, 9, 1), (Kind.LIMIT, 1, 0, 37, 1)]

@@ -110,6 +110,32 @@ def test_former_layout_in_cents(dump):
     ]
 
 
+NULLS = [
+    (delta(2, "yes", None, "7.00"), {"price": 22}),
+    (delta(2, "yes", "0.2200", None), {"delta": 7}),
+    (delta(2, "yes", "0.2200", "7.00", None), {"ts": T // 1000}),
+    (trade("no", "0.2200", None), {"count": 300}),
+    (trade("no", "0.2200", "300.00"), {"yes_price_dollars": None, "yes_price": 22}),
+]
+
+
+@pytest.mark.parametrize(("row", "former"), NULLS)
+def test_null_is_the_absence_of_one_of_two_fields(dump, row, former):
+    row["msg"] |= former
+    plain = {name: value for name, value in row["msg"].items() if value is not None}
+    expected = rows_of(read_kalshi_ws(dump(START, row | {"msg": plain})))
+    assert rows_of(read_kalshi_ws(dump(START, row))) == expected
+    assert len(expected) > len(SEED)
+
+
+@pytest.mark.parametrize("word", ["bid", None, 1])
+def test_unknown_side_is_named_with_the_known_ones(dump, word):
+    text = rf"side must be yes or no, got {'null' if word is None else repr(word)}"
+    with pytest.raises(ReplayFormatError, match=text):
+        list(read_kalshi_ws(dump(START, delta(2, word, "0.2200", "7.00"))).chunks())
+    assert rows_of(read_kalshi_ws(dump(START, delta(2, "YES", "0.2200", "7.00"))))[3:]
+
+
 def test_no_bids_without_mirror_have_a_book_of_their_own(dump):
     path = dump(START, trade("yes", "0.4600", "20.00"), delta(2, "no", "0.5400", "-20.00"))
     stream = read_kalshi_ws(path, mirror=False)

@@ -40,6 +40,11 @@ def test_problem_raises_with_its_line(dump, kind):
         list(read_polymarket(path).chunks())
 
 
+def test_unknown_side_is_named_with_the_known_ones(dump):
+    with pytest.raises(ReplayFormatError, match="side must be buy or sell, got 'HOLD'"):
+        list(read_polymarket(dump(START, trade(T + 1, "HOLD", "0.5", "3"))).chunks())
+
+
 @pytest.mark.parametrize("kind", BROKEN)
 def test_problem_warns_and_is_skipped(dump, kind):
     message, more = BROKEN[kind]

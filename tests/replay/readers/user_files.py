@@ -29,6 +29,9 @@ def packed(content):
         "padded gzip": gzip.compress(content) + bytes(100),
         "bzip2": bz2.compress(content),
         "zip": zipped(day=content),
+        "zip of macOS": zipped(
+            day=content, **{"__MACOSX/._day": b"\0\5\x16\7", ".DS_Store": b"\0"}
+        ),
     }
     if importlib.util.find_spec("zstandard"):
         zstandard = importlib.import_module("zstandard")

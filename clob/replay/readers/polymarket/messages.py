@@ -5,12 +5,12 @@ from typing import Any, NamedTuple, TypeAlias
 
 from clob.replay.io.json_lines import Message
 from clob.replay.io.text import received
-from clob.replay.readers import unix_time_ns
+from clob.replay.readers import side_of, unix_time_ns
 
 SIZE_PLACES = 6
 """Decimal places of sizes: a lot is a millionth of a token."""
 
-SIDES = {"BUY": 0, "SELL": 1}
+SIDES = {"buy": 0, "sell": 1}
 """The side of each word."""
 
 KINDS = ("book", "price_change", "last_trade_price", "tick_size_change", "market_resolved")
@@ -115,7 +115,7 @@ def read_message(message: Message) -> AnyMessage | None:
     if kind == "price_change":
         return ChangeMessage(ts_ns, market, list(_changes(message)))
     if kind == "last_trade_price":
-        side = SIDES[message["side"].upper()]
+        side = side_of(SIDES, "side", message["side"])
         price, size = _text(message["price"]), _text(message["size"])
         return TradeMessage(ts_ns, market, str(message["asset_id"]), side, price, size)
     if kind == "tick_size_change":
@@ -156,5 +156,6 @@ def _changes(message: Message) -> Iterator[PolymarketChange]:
     for row in [message] if rows is None else rows:
         bid, ask = (_text(row[k]) if row.get(k) else None for k in ("best_bid", "best_ask"))
         asset = str(row["asset_id"] if "asset_id" in row else message["asset_id"])
-        side, price, size = SIDES[row["side"].upper()], _text(row["price"]), _text(row["size"])
+        side = side_of(SIDES, "side", row["side"])
+        price, size = _text(row["price"]), _text(row["size"])
         yield PolymarketChange(asset, side, price, size, (bid, ask))
