@@ -1,6 +1,7 @@
 """``clob convert``: writes recorded order flow in another format."""
 
 import argparse
+import os
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -77,7 +78,9 @@ def _convert(stream: "Stream", files: list[Path], out: Path, events: int) -> int
     """Write to a temporary file and move it into place when complete."""
     from clob.replay import write_stream  # noqa: PLC0415 - NumPy may be missing
 
-    part = out.with_name(f"{PART}.{out.name}")
+    # A symbolic link stays, and the file that it names is replaced.
+    real = Path(os.path.realpath(out))
+    part = real.with_name(f"{PART}.{real.name}")
     try:
         with quiet(), progress(printable(stream.name), stream.progress, events) as show:
             done = 0
@@ -89,7 +92,7 @@ def _convert(stream: "Stream", files: list[Path], out: Path, events: int) -> int
                     show(done)
 
             count = write_stream(part, watched(stream, advance))
-            part.replace(out)
+            part.replace(real)
     except ClobError as error:
         text = describe_error([*files, part], error).replace(str(part), str(out))
         raise UnusableError(text) from error

@@ -184,6 +184,18 @@ def test_broken_input_stops_without_output_or_is_skipped_by_policy(file, tmp_pat
     assert captured.out.startswith(f"{out}: {len(text) - 2:,} events, ")
 
 
+def test_symbolic_link_as_output_stays_and_its_file_is_replaced(file, tmp_path):
+    real, link = tmp_path / "folder" / "real.csv", tmp_path / "latest.csv"
+    real.parent.mkdir()
+    link.symlink_to(real)
+    for content in ("", "old"):
+        real.write_text(content)
+        assert main(["convert", str(file), str(link)]) == 0
+        assert link.is_symlink()
+        assert real.read_text().startswith("ts_ns,")
+    assert [path.name for path in real.parent.iterdir()] == ["real.csv"]
+
+
 def test_unwritable_output_and_unreadable_input_are_reported(file, tmp_path, capsys):
     assert main(["convert", str(file), str(tmp_path / "no" / "out.csv")]) == 2
     nowhere = tmp_path / "no" / "out.csv"

@@ -79,6 +79,14 @@ def test_outputs_that_would_overwrite_each_other_are_rejected(
     assert not (tmp_path / name).exists()
 
 
+def test_name_of_a_recording_may_have_bytes_that_are_no_text(day, tmp_path):
+    write_stream(tmp_path / "day.csv", Stream.of(day))
+    path, report = tmp_path / os.fsdecode(b"day\xff.csv"), tmp_path / "day.html"
+    (tmp_path / "day.csv").rename(path)
+    assert main(["replay", str(path), "--report", str(report)]) == 0
+    assert "day?.csv" in report.read_text()
+
+
 def test_pipes_are_rejected_as_input(tmp_path, day, capsys):
     pipe = tmp_path / "pipe.csv"
     os.mkfifo(pipe)

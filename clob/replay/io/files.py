@@ -103,10 +103,13 @@ class _Counted(io.RawIOBase):
 def plain_name(path: FilePath) -> str:
     """Return the name of a file without its directory and the suffix of its compression.
 
+    Bytes that are not text in the file system's encoding become question marks, so that the name
+    can be written to reports and tables.
+
     >>> plain_name("data/AAPL_message_50.csv.gz")
     'AAPL_message_50.csv'
     """
-    name = Path(path).name
+    name = Path(path).name.encode("utf-8", "replace").decode()
     return Path(name).stem if Path(name).suffix.lower() in SUFFIXES else name
 
 
