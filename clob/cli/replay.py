@@ -37,6 +37,7 @@ from clob.cli.results import (
     write_summary,
 )
 from clob.errors import ClobError
+from clob.program import print_text
 
 if TYPE_CHECKING:
     from clob.replay import Backtest, Strategy, Stream
@@ -353,7 +354,10 @@ def report_raised(trader: "type[Strategy]", error: Exception) -> None:
     Raises:
         UnusableError: the error passed through the code of the strategy, or it is about neither a
             file nor an argument, such as a method with other parameters.
+        OutputFailedError: standard output, to which the strategy may have printed, has failed.
     """
+    # A broken pipe can be that of standard output, which only another write tells.
+    print_text("\n" if isinstance(error, BrokenPipeError) else "", flush=True)
     modules = {one.__module__ for one in trader.__mro__}
     trace = error.__traceback__
     while trace and trace.tb_frame.f_globals.get("__name__") not in modules:

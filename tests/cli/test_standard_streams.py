@@ -53,6 +53,18 @@ def test_reader_that_ends_early_is_no_error(command):
     assert run(words, "| true") == (0, "")
 
 
+def test_reader_that_ends_before_a_strategy_has_printed_is_no_error(tmp_path):
+    (tmp_path / "talker.py").write_text(
+        "from clob.replay import Strategy\n\n\nclass Talker(Strategy):\n"
+        "    def on_book(self, market):\n        print('x' * 99)\n"
+    )
+    start = (
+        f"import sys; sys.path.insert(0, {str(tmp_path)!r}); from clob.cli import main; "
+        "sys.exit(main(['replay', '--strategy', 'talker:Talker']))"
+    )
+    assert run([sys.executable, "-c", start], "| true") == (0, "")
+
+
 def test_file_does_not_receive_the_output_of_a_closed_stream(tmp_path):
     start = (
         "import os, sys; from clob.program import run_program\n"
