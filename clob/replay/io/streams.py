@@ -313,7 +313,7 @@ class _Source:
         return events, keys
 
 
-def merge(streams: Sequence[Stream], *, chunk: int = CHUNK) -> Stream:
+def merge(streams: Iterable[Stream], *, chunk: int = CHUNK) -> Stream:
     """Merge streams into one by time; events of the same time keep the order of ``streams``.
 
     Books of the same market and outcome become one instrument; all others stay separate. Each
@@ -329,6 +329,7 @@ def merge(streams: Sequence[Stream], *, chunk: int = CHUNK) -> Stream:
     Raises:
         ValueError: ``streams`` is empty, or lots, scales or price ladders differ.
     """
+    streams = tuple(streams)
     if not streams:
         raise ValueError("merge needs one or more streams; got none")
     for field, name, unit in (("lot_wei", "lot", "wei"), ("scale", "scale", "ticks per token")):

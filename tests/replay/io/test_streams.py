@@ -124,6 +124,13 @@ def test_merge_renumbers_instruments():
     assert next(merged.chunks())["instrument"].tolist() == [0, 0, 2]
 
 
+def test_merge_reads_streams_of_an_iterator_again():
+    names = ["a", "b"]
+    merged = merge(stream_of([1], name) for name in names)
+    assert [len(next(merged.chunks())) for _ in range(2)] == [2, 2]
+    assert [one.market for one in merged.instruments] == names
+
+
 def test_merge_sums_problems():
     def blocks(stream):
         def read():
