@@ -1,13 +1,19 @@
 """The ``clob`` command: parses arguments, calls the library, prints results."""
 
 import argparse
+import gzip
+import zlib
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Final
 
 from clob.cli import convert, live, replay, sweep
 from clob.cli.output import CHECK_FAILED, DONE, UNUSABLE, complain, describe_error, printable, write
 from clob.errors import ClobError, FrameNewerError
 from clob.program import VersionAction, run_program
+
+GZIP: Final = b"\x1f\x8b"
+"""The first bytes of a compressed journal."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -54,7 +60,9 @@ def _parser() -> argparse.ArgumentParser:
         epilog="Exit code: 0 all hashes agree; 1 a hash differs or the journal is damaged; 2 a "
         "file is unusable; 130 interrupted.",
     )
-    proof.add_argument("files", metavar="FILE", nargs="+", help="the frames of a journal")
+    proof.add_argument(
+        "files", metavar="FILE", nargs="+", help="the frames of a journal, also compressed by gzip"
+    )
     proof.set_defaults(run=_verify_all)
     return parser
 
@@ -70,7 +78,13 @@ def _verify_one(path: Path) -> int:
 
     name = printable(str(path))
     try:
-        result = verify(path.read_bytes())
+        content = path.read_bytes()
+        if content.startswith(GZIP):
+            content = gzip.decompress(content)
+        result = verify(content)
+    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+        write(f"{name}: damaged gzip file: {error}")
+        return CHECK_FAILED
     except (OSError, FrameNewerError) as error:
         complain(describe_error([path], error))
         return UNUSABLE

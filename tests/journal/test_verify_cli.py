@@ -1,5 +1,7 @@
 """``clob verify``: one output line per journal, and the exit code."""
 
+import gzip
+
 import pytest
 
 from clob.cli import main
@@ -28,6 +30,18 @@ def test_valid_journal(story, capsys):
         "PRICE_OUT_OF_RANGE 1, TOKEN_NOT_IN_MARKET 1, UNKNOWN_ORDER 1, last command 36, "
         f"state hash {recorder.matcher.state_hash().hex()}\n"
     )
+
+
+def test_compressed_journal(story, tmp_path, capsys):
+    path, recorder = story
+    compressed = tmp_path / "story.frames.gz"
+    compressed.write_bytes(gzip.compress(path.read_bytes()))
+    assert main(["verify", str(compressed)]) == 0
+    assert f"state hash {recorder.matcher.state_hash().hex()}\n" in capsys.readouterr().out
+    for damaged in (compressed.read_bytes()[:-9], compressed.read_bytes()[:-8] + bytes(8)):
+        compressed.write_bytes(damaged)
+        assert main(["verify", str(compressed)]) == 1
+        assert f"{compressed}: damaged gzip file: " in capsys.readouterr().out
 
 
 def test_empty_journal(tmp_path, capsys):
