@@ -15,6 +15,7 @@ from clob.cli.output import (
     check_writable,
     complain,
     describe_error,
+    with_code,
     write,
     write_columns,
 )
@@ -212,7 +213,7 @@ def _run(arguments: argparse.Namespace, trader: "type[Strategy]") -> "PaperRun":
 def _describe(error: OSError | ClobError, path: Path | None) -> str:
     if isinstance(error, OSError):
         return describe_error([path or Path()], error, "FILE_UNWRITABLE")
-    return f"{error.code}: {error}"
+    return with_code(error)
 
 
 def _counts(summary: "FeedSummary") -> list[tuple[str, str]]:

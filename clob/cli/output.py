@@ -36,8 +36,14 @@ def write(text: str) -> None:
 
 def complain(error: Exception | str) -> None:
     """Write an error to standard error as one line, with its code if it has one."""
-    code = f"{error.code}: " if isinstance(error, ClobError) else ""
-    sys.stderr.write(f"clob: {code}{error}\n")
+    text = with_code(error) if isinstance(error, ClobError) else error
+    sys.stderr.write(f"clob: {text}\n")
+
+
+def with_code(error: ClobError) -> str:
+    """Return the text of an error after its code; the texts of the client begin with it."""
+    text = str(error)
+    return text if text.startswith(f"{error.code}:") else f"{error.code}: {text}"
 
 
 def describe_error(

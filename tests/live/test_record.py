@@ -250,7 +250,7 @@ def test_server_that_cannot_be_reached_exits_with_2(tmp_path):
     process = started("record", "http://127.0.0.1:9", "--out", tmp_path / "feed.jsonl")
     _, errors = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 2
-    assert errors.startswith("clob: CONNECTION_FAILED")
+    assert errors.startswith("clob: CONNECTION_FAILED: no connection to ")
 
 
 @pytest.mark.long
