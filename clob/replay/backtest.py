@@ -105,6 +105,7 @@ def backtest(
         The tables, the check, the divergences and the digest.
 
     Raises:
+        TypeError: an argument has another type.
         ValueError: an argument is unknown or out of range, an outcome is for a market that the
             stream does not have, or the strategy overrides ``on_wake`` and ``every_ns`` is None.
         clob.replay.errors.PortfolioError: an outcome is not a price from 0 to the scale, or fees of
@@ -112,6 +113,7 @@ def backtest(
         ReplayFormatError: the prices of the stream are too far apart for a book, usually because
             one is broken; or the input is broken and the policy is to raise.
     """
+    _check_types(stream, strategy, latency, outcome)
     _check_names(mode, check, keep, mark)
     _check_prices(stream, fees)
     _check_interval(strategy, every_ns)
@@ -232,6 +234,23 @@ def _run(
             view.close()
 
 
+def _check_types(stream: object, strategy: object, latency: object, outcome: object) -> None:
+    """Raise for arguments whose attributes would be missing in the middle of a run."""
+    if not isinstance(stream, Stream):
+        expected = "a Stream, such as open_stream(path) or Stream.of(records)"
+        raise TypeError(f"stream must be {expected}; got {type(stream).__name__}")
+    if isinstance(strategy, type):
+        name = strategy.__name__
+        raise TypeError(f"strategy must be an object, such as {name}(); got the class {name}")
+    for name, value, kind in (
+        ("strategy", strategy, Strategy),
+        ("latency", latency, Latency),
+        ("outcome", outcome, Mapping),
+    ):
+        if not (value is None or isinstance(value, kind)):
+            raise TypeError(f"{name} must be a {kind.__name__} or None; got {value!r:.99}")
+
+
 def _check_prices(stream: Stream, fees: Fees | str) -> None:
     """Check that a book can hold the prices, and that fees of a venue are taken of money."""
     if stream.labels and isinstance(fees, str | FeeSchedule | Commission):
@@ -266,6 +285,8 @@ def _check_names(mode: str, check: Collection[str], keep: Collection[str], mark:
 
 
 def _check_choices(name: str, words: Collection[str], known: frozenset[str]) -> None:
+    if isinstance(words, str):
+        raise TypeError(f"{name} must be a collection of words, such as ({words!r},); got a text")
     for word in words:
         if word not in known:
             raise ValueError(f"{name} must be among {', '.join(sorted(known))}; got {word!r}")

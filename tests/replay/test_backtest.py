@@ -372,6 +372,34 @@ def test_invalid_arguments_are_rejected(wrong):
         backtest(stream_of(), **wrong)
 
 
+@pytest.mark.parametrize(
+    ("wrong", "text"),
+    [
+        ({"stream": "day.npz"}, r"stream must be a Stream, such as open_stream\(path\).*; got str"),
+        ({"strategy": MarketMaker}, r"must be an object, such as MarketMaker\(\); got the class"),
+        ({"strategy": object()}, "strategy must be a Strategy or None; got <object"),
+        ({"latency": 5}, "latency must be a Latency or None; got 5"),
+        ({"outcome": [100]}, r"outcome must be a Mapping or None; got \[100\]"),
+        ({"check": "fills"}, r"check must be a collection of words, such as \('fills',\)"),
+    ],
+)
+def test_arguments_of_another_type_are_named(wrong, text):
+    with pytest.raises(TypeError, match=text):
+        backtest(**{"stream": stream_of(), **wrong})
+
+
+def test_callback_whose_call_would_not_run_it_is_rejected():
+    def generator(self, market):
+        yield market.buy(1, 1)
+
+    async def coroutine(self, market):
+        market.buy(1, 1)
+
+    for method in (generator, coroutine):
+        with pytest.raises(TypeError, match=r"Mine\.on_book must be a function without"):
+            type("Mine", (Strategy,), {"on_book": method})
+
+
 def test_event_of_an_unknown_instrument_is_rejected():
     with pytest.raises(
         ReplayFormatError, match=r"instrument of an event must be one of \[0\]; got 1"

@@ -48,7 +48,7 @@ cdef class OutcomeView:
 cdef class OrderGateway:
     cdef public object now_ns
 
-    cpdef OwnOrder send(self, OutcomeView outcome, side, price, size, time_in_force, bint post_only)
+    cpdef OwnOrder send(self, OutcomeView outcome, side, price, size, time_in_force, post_only)
     cpdef cancel(self, OwnOrder order)
     cpdef exchange(self, MarketView market, size, merges)
 

@@ -170,8 +170,14 @@ class OutcomeView:
 
         Args:
             side: which side of the book.
+
+        Raises:
+            TypeError: the side is not a ``Side``.
+            LookupError: no flow was recorded for this token.
         """
         book, buys = self.book, side is BUY
+        if not buys and side is not SELL:
+            raise TypeError(f"side must be Side.BUY or Side.SELL; got {side!r}")
         best = book.best_bid if buys else book.best_ask
         for order in self._open.values():
             if order.price == best and order.side is side:
@@ -237,7 +243,8 @@ class OutcomeView:
             The order. If the exchange rejects it, its state becomes ``REJECTED`` later.
 
         Raises:
-            TypeError: price or size is not an integer.
+            TypeError: price or size is not an integer, ``time_in_force`` is not a ``TimeInForce``,
+                or ``post_only`` is not a bool.
             ValueError: ``GTD`` (not supported in a backtest), or a number outside the record
                 format.
             LookupError: no flow was recorded for this token.
@@ -361,7 +368,14 @@ class MarketView:
         return self._gateway.send(self.first, SELL, price, size, time_in_force, post_only)
 
     def cancel(self, order: OwnOrder) -> None:
-        """Send a cancel for an own order of either outcome; it may arrive too late."""
+        """Send a cancel for an own order of either outcome; it may arrive too late.
+
+        Raises:
+            TypeError: not an own order.
+            RuntimeError: the run has ended.
+        """
+        if not isinstance(order, OwnOrder):
+            raise TypeError(f"order must be one that buy or sell returned; got {order!r}")
         self._gateway.cancel(order)
 
     def ahead(self, order: OwnOrder) -> int | None:

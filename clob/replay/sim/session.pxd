@@ -38,4 +38,4 @@ cdef class Session(OrderGateway):
     cpdef _call_on_wake(self)
 
     @cython.locals(order=OwnOrder)
-    cpdef OwnOrder send(self, OutcomeView outcome, side, price, size, time_in_force, bint post_only)
+    cpdef OwnOrder send(self, OutcomeView outcome, side, price, size, time_in_force, post_only)

@@ -211,6 +211,10 @@ class Session(OrderGateway):
                 f"price must be from -{TICK_LIMIT} to {TICK_LIMIT} (ticks), and size from "
                 f"-{LOTS_MAX} to {LOTS_MAX} (lots); got {price} and {size}"
             )
+        if type(time_in_force) is not TimeInForce:
+            raise TypeError(f"time_in_force must be a TimeInForce; got {time_in_force!r}")
+        if type(post_only) is not bool:
+            raise TypeError(f"post_only must be True or False; got {post_only!r}")
         if time_in_force is GTD:
             raise ValueError("a backtest does not support GTD; cancel the order instead")
         if outcome._book is None:

@@ -1,6 +1,11 @@
 """The base class of strategies."""
 
+import inspect
+
 from clob.replay.sim.market_view import Fill, MarketView, OwnOrder
+
+CALLBACKS = ("on_start", "on_wake", "on_fill", "on_order", "on_book")
+"""The methods of a strategy that a run calls."""
 
 
 class Strategy:
@@ -16,6 +21,15 @@ class Strategy:
     ...         if market.best_ask is not None and market.position < 10:
     ...             market.buy(market.best_ask, 1)
     """
+
+    def __init_subclass__(cls) -> None:
+        """Reject methods whose call would run none of their code."""
+        super().__init_subclass__()
+        for name in CALLBACKS:
+            method = vars(cls).get(name)
+            if inspect.isgeneratorfunction(method) or inspect.iscoroutinefunction(method):
+                reason = "without yield, async and await; orders are sent as market.buy is called"
+                raise TypeError(f"{cls.__name__}.{name} must be a function {reason}")
 
     def on_start(self, market: MarketView) -> None:
         """Start: called once per market, before the first event that is not a seed.

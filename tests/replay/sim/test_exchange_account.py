@@ -84,6 +84,18 @@ def test_invalid_orders_are_rejected_with_a_code(send, code):
         (lambda market: market.no.buy(50, 1), LookupError, "no flow was recorded for market 0 NO"),
         (lambda market: market.no.best_bid, LookupError, "no flow was recorded for market 0 NO"),
         (lambda market: market.lots("0.05"), ValueError, "must be a whole number of lots"),
+        (
+            lambda market: market.buy(50, 1, time_in_force="GTC"),
+            TypeError,
+            "time_in_force must be a TimeInForce; got 'GTC'",
+        ),
+        (
+            lambda market: market.buy(50, 1, post_only="no"),
+            TypeError,
+            "post_only must be True or False; got 'no'",
+        ),
+        (lambda market: market.cancel(None), TypeError, "order must be one that .*; got None"),
+        (lambda market: market.best_of_others("buy"), TypeError, "side must be .*; got 'buy'"),
     ],
 )
 def test_wrong_arguments_raise_in_the_strategy(send, error, words):
