@@ -84,8 +84,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """Seconds without new orders for a maker at whose fault a trade failed to settle; doubled at
     each further fault of a day, up to 64 times."""
     operator_key_file: str = ""
-    """File with the operator's private key in hex, which pays the gas; empty uses a test wallet,
-    only on chain 31337 of the test environment."""
+    """File with the operator's private key in hex, which pays the gas, mode 0600, or 0640 if it
+    belongs to root; empty uses a test wallet, only on chain 31337 of the test environment."""
     stablecoin: str = ""
     """Contract of the stablecoin; empty, like the next two, if the operator deploys it."""
     collateral: str = ""

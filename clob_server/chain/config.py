@@ -69,6 +69,9 @@ EXTRA: Final = "pip install 'clob[devchain]'"
 CONTRACTS: Final = ("stablecoin", "collateral", "conditional_tokens")
 """Settings that hold contract addresses."""
 
+KEY_MODE_OF_ROOT: Final = 0o640
+"""Widest mode of a key file that belongs to root, which a service can read only as the file's
+group. The rule is that of PostgreSQL for private keys; container secrets fulfil it."""
 PORT_EVERY_S: Final = 0.05
 """Seconds between attempts to bind a used port."""
 
@@ -158,7 +161,7 @@ def operator_key(settings: Settings) -> str:
     """Return the private key that signs and pays for transactions, ``0x`` and hex.
 
     Raises:
-        SettingsError: the key is missing or invalid, or every user may read its file.
+        SettingsError: the key is missing or invalid, or other users may use its file.
     """
     if not settings.operator_key_file:
         if settings.is_test and settings.chain_id == DEVELOPMENT_CHAIN:
@@ -169,7 +172,7 @@ def operator_key(settings: Settings) -> str:
         )
     path = Path(settings.operator_key_file)
     try:
-        check_private(path, forbidden=0o007)  # a group may be that of the service
+        check_private(path, mode_of_root=KEY_MODE_OF_ROOT)
         match = _KEY.fullmatch(path.read_text().strip())
     except (OSError, UnicodeDecodeError) as error:
         raise SettingsError(f"--operator-key-file cannot be read: {error}") from None

@@ -22,6 +22,10 @@ import msgspec
 
 from clob_server.log.base import Damage, Snapshot, Tail
 
+MODE: Final = 0o600
+"""Mode of a file with a secret."""
+SHARED: Final = 0o077
+"""Permissions of the group and of other users."""
 NEW_SUFFIX: Final = ".new"
 """Suffix of a file that is still being written."""
 DAMAGED_SUFFIX: Final = ".damaged"
@@ -55,21 +59,28 @@ def make_file(path: Path) -> None:
         os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
 
 
-def check_private(path: Path, forbidden: int = 0o077) -> None:
-    """Reject a file with a secret that other users may use.
+def check_private(path: Path, mode_of_root: int = MODE) -> None:
+    """Reject a file with a secret that other users may use. Symbolic links are followed.
 
     Args:
         path: the file.
-        forbidden: permission bits that the file must not have.
+        mode_of_root: most that the mode of a file that belongs to root may allow; other files may
+            have mode 0600.
 
     Raises:
-        OSError: the file does not exist, or has such a permission.
+        OSError: the file does not exist, is not a regular file, or has a wider mode.
     """
-    mode = stat.S_IMODE(path.stat().st_mode)
-    if mode & forbidden:
+    status = path.stat()
+    is_of_root = status.st_uid == 0
+    mode, widest = stat.S_IMODE(status.st_mode), mode_of_root if is_of_root else MODE
+    if not stat.S_ISREG(status.st_mode):
+        raise OSError(f"{path} must be a regular file")
+    if mode & SHARED & ~widest:
+        owner = "root" if is_of_root else f"user {status.st_uid}"
         raise PermissionError(
-            f"{path} holds a secret, but its mode {mode:o} allows other users of the machine to "
-            f"use it; run: chmod 600 {shlex.quote(str(path))}"
+            f"{path} holds a secret, but its mode {mode:04o} allows other users of the machine to "
+            f"use it; a file of {owner} must have mode {widest:04o} or less; "
+            f"run: chmod {widest:o} {shlex.quote(str(path))}"
         )
 
 

@@ -1,6 +1,8 @@
 """Chain configuration from the settings, and rejected settings."""
 
+import os
 import socket
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -89,15 +91,57 @@ def test_key_file_is_read_or_rejected_without_showing_its_content(tmp_path, key_
             settings(chain=NODE, operator_key_file=str(path))
 
 
-@pytest.mark.parametrize("mode", [0o644, 0o604, 0o602, 0o601, 0o666])
-def test_key_file_that_every_user_may_use_is_rejected_with_the_remedy(key_file, mode):
+SERVICE = 10_001
+"""A user other than root."""
+
+
+def give_to(path, is_of_root):
+    """Make a file root's or another user's, and return how messages name the owner."""
+    if os.getuid() == 0:
+        os.chown(path, 0 if is_of_root else SERVICE, SERVICE)
+    elif is_of_root:
+        pytest.skip("not here: only root can make a file of root")
+    return "root" if is_of_root else f"user {path.stat().st_uid}"
+
+
+@pytest.mark.parametrize(("is_of_root", "widest", "modes"), [
+    (True, 0o640, (0o644, 0o444, 0o604, 0o602, 0o601, 0o660, 0o650, 0o666)),
+    (False, 0o600, (0o644, 0o604, 0o640, 0o440, 0o620, 0o610, 0o601, 0o666)),
+])  # fmt: skip
+def test_key_file_that_others_may_use_is_rejected_with_the_remedy(
+    key_file, is_of_root, widest, modes
+):
     path = Path(key_file)
+    name = give_to(path, is_of_root)
+    for mode in modes:
+        path.chmod(mode)
+        with pytest.raises(SettingsError) as caught:
+            settings(chain=NODE, operator_key_file=key_file)
+        assert str(caught.value) == (
+            f"--operator-key-file cannot be read: {path} holds a secret, but its mode {mode:04o} "
+            "allows other users of the machine to use it; "
+            f"a file of {name} must have mode {widest:04o} or less; run: chmod {widest:o} {path}"
+        )
+        subprocess.run(["sh", "-c", str(caught.value).rpartition("run: ")[2]], check=True)
+        settings(chain=NODE, operator_key_file=key_file)
+
+
+@pytest.mark.parametrize(("is_of_root", "mode"), [
+    (True, 0o400), (True, 0o600), (True, 0o440), (True, 0o640), (True, 0o700),
+    (False, 0o400), (False, 0o600), (False, 0o700),
+])  # fmt: skip
+def test_private_key_file_and_mounted_secrets_are_read(tmp_path, key_file, is_of_root, mode):
+    path, linked = Path(key_file), tmp_path / "secret"
+    give_to(path, is_of_root)
     path.chmod(mode)
-    with pytest.raises(SettingsError, match=f"its mode {mode:o} .* run: chmod 600 {path}$"):
-        settings(chain=NODE, operator_key_file=key_file)
-    for allowed in (0o400, 0o600, 0o440, 0o640):
-        path.chmod(allowed)
-        settings(chain=NODE, operator_key_file=key_file)
+    linked.symlink_to(path)  # as Kubernetes mounts secrets
+    for each in (path, linked):
+        assert operator_key(settings(chain=NODE, operator_key_file=str(each))) == f"0x{'ab' * 32}"
+
+
+def test_key_file_must_be_a_regular_file(tmp_path):
+    with pytest.raises(SettingsError, match=f"{tmp_path} must be a regular file"):
+        settings(chain=NODE, operator_key_file=str(tmp_path))
 
 
 def test_development_chain_uses_the_default_operator():

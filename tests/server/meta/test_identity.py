@@ -190,7 +190,7 @@ def test_deleted_and_public_secrets_are_rejected_with_the_remedy(tmp_path):
         for mode in (0o644, 0o640, 0o602):
             (folder / name).chmod(mode)
             code, line = start(folder)
-            assert (code, f"mode {mode:o} allows other users" in line) == (2, True)
+            assert (code, f"mode {mode:04o} allows other users" in line) == (2, True)
             assert line.endswith(f"run: chmod 600 {folder / name}")
         (folder / name).chmod(0o600)
     (folder / IDS).unlink()
