@@ -1,6 +1,7 @@
 """Chain updates after reorganisations, during faults of the node, and in large numbers."""
 
 import contextlib
+import json
 import time
 
 import pytest
@@ -10,7 +11,7 @@ from clob_server.chain.events import ChainUpdate
 from clob_server.chain.messages import OperationDone
 from tests.chain.chains import Chain, done, faucet
 from tests.chain.nodes import running, start_anvil
-from tests.chain.proxy import Delay, Drop, Fault, Raw, Reject, Result, proxy_to
+from tests.chain.proxy import Delay, Drop, Fault, Raw, RawError, Reject, Result, proxy_to
 from tests.chain.server_mirror import ONE, ServerMirror, SettlingMarket
 from tests.chain.wallets import UNIT, calldata, receipt_of
 
@@ -21,20 +22,64 @@ IDLE_S = 4.5
 
 
 class Narrow(Fault):
-    """A node that limits the block range of a request for logs."""
+    """A node that limits requests for logs.
 
-    def __init__(self, most):
+    Args:
+        limit: largest number of blocks, or of logs.
+        code, message: the error above it; ``{first}``, ``{last}`` and ``{limit}`` are filled in.
+        counts_logs: whether the number of logs is limited instead of the range.
+        status: HTTP status of the error; None for an error in a response with status 200.
+    """
+
+    def __init__(self, limit, code, message, *, counts_logs=False, status=None):
         super().__init__(LOGS)
-        self.most = most
-        self.widths = []
+        self.limit, self.code, self.message = limit, code, message
+        self.counts_logs, self.status = counts_logs, status
+        self.answered, self.rejected = [], []
+        """Blocks of the requests that were answered and rejected."""
 
     def answer(self, call, forward):
         first, last = (int(call["params"][0][name], 16) for name in ("fromBlock", "toBlock"))
-        self.widths.append(last - first + 1)
-        if last - first < self.most:
-            return forward(call)
-        error = {"code": -32005, "message": f"query exceeds a range of {self.most} blocks"}
-        return {"jsonrpc": "2.0", "id": call["id"], "error": error}
+        width = last - first + 1
+        answer = forward(call)
+        if (len(answer["result"]) if self.counts_logs else width) <= self.limit or width == 1:
+            self.answered.append(width)
+            return answer
+        self.rejected.append(width)
+        message = self.message.format(first=hex(first), last=hex(last), limit=self.limit)
+        error = {"code": self.code, "message": message}
+        response = {"jsonrpc": "2.0", "id": call["id"], "error": error}
+        if self.status is not None:
+            raise RawError(self.status, json.dumps({**response, "id": None}).encode())
+        return response
+
+
+WORKS = "Based on your parameters, this block range should work: [{first}, {last}]"
+LIMITS = {
+    "Infura, results": lambda: Narrow(
+        3, -32005, "query returned more than {limit} results. Try with this block range "
+        "[{first}, {last}].", counts_logs=True,
+    ),
+    "Infura, range": lambda: Narrow(3, -32602, "range 65 exceeds limit of {limit}"),
+    "Alchemy, results": lambda: Narrow(
+        3, -32602, "Log response size exceeded. You can make eth_getLogs requests with up to a 2K "
+        "block range and no limit on the response size, or you can request any block range with a "
+        f"cap of {{limit}} logs in the response. {WORKS}", counts_logs=True, status=400,
+    ),
+    "Alchemy, range": lambda: Narrow(
+        10, -32600, "Under the Free tier plan, you can make eth_getLogs requests with up to a "
+        f"{{limit}} block range. {WORKS}", status=400,
+    ),
+    "Geth": lambda: Narrow(20, -32602, "exceed maximum block range: {limit}"),
+    "Erigon, results": lambda: Narrow(
+        3, -32000, "query returns too many logs, narrow your filter: {limit}", counts_logs=True
+    ),
+    "Erigon, range": lambda: Narrow(
+        20, -32000, "query block range exceeds server limit, narrow your filter: {limit}"
+    ),
+    "a gateway": lambda: Narrow(20, -32000, "request entity too large", status=413),
+}  # fmt: skip
+"""Errors of providers and nodes for ranges that are too large, as they return them."""
 
 
 @contextlib.contextmanager
@@ -207,21 +252,51 @@ def test_approvals_transfers_and_settlement_in_one_block(venue):
 # ----- faults of the node --------------------------------------------------------------------
 
 
-@pytest.mark.long
-def test_log_requests_adapt_to_the_range_limit_of_the_node(tmp_path):
+@pytest.fixture(scope="module")
+def long_history(tmp_path_factory):
+    """A chain of many blocks, with the logs of one wallet near its end."""
     with running(start_anvil()) as node, proxy_to(node) as proxy:
-        world = Chain(node, tmp_path / "chain", proxy.url)
-        with world.worker() as worker, proxy.inject(Narrow(3)) as fault:
+        world = Chain(node, tmp_path_factory.mktemp("history") / "chain", proxy.url)
+        world.proxy = proxy
+        with world.worker() as worker:
             venue = SettlingMarket(world, worker)
-            buyer = venue.trader()
             node.ask("anvil_mine", "0x40")
-            receipt = venue.approve(buyer, 5 * ONE)
-            venue.mirror = ServerMirror(worker)
-            venue.mirror.watch(*venue.tokens)
-            check(venue, receipt)
-            assert venue.mirror.wallets == [buyer.address]
-            assert max(fault.widths) > 64
-            assert len([width for width in fault.widths if width <= 3]) > 60
+            buyer = venue.trader(approves=False)
+            for amount in range(1, 7):
+                receipt = venue.approve(buyer, amount * ONE)
+            venue.buyer, venue.receipt = buyer, receipt
+        yield venue
+
+
+@pytest.mark.parametrize("name", LIMITS)
+def test_log_requests_adapt_to_the_limit_of_the_node(long_history, name):
+    venue = long_history
+    with venue.chain.proxy.inject(LIMITS[name]()) as fault, venue.chain.worker() as worker:
+        venue.mirror = ServerMirror(worker)
+        venue.mirror.watch(*venue.tokens)
+        check(venue, venue.receipt)
+    assert venue.mirror.wallets == [venue.buyer.address]
+    assert max(fault.rejected) > 64
+    if not fault.counts_logs:
+        head = int(venue.receipt["blockNumber"], 16)
+        assert max(fault.answered) <= fault.limit
+        assert len(fault.answered) > 2 * head / fault.limit  # two requests for each range
+
+
+def test_range_grows_again_after_blocks_with_many_logs(long_history):
+    venue = long_history
+    limit = Narrow(1, -32005, "query returned more than {limit} results", counts_logs=True)
+    with venue.chain.proxy.inject(limit) as fault, venue.chain.worker() as worker:
+        mirror = venue.mirror = ServerMirror(worker)
+        mirror.watch(*venue.tokens)
+        check(venue, venue.receipt)
+        narrow = min(fault.rejected)
+        del fault.answered[:], fault.rejected[:]
+        venue.chain.node.ask("anvil_mine", hex(2_000))
+        check(venue, venue.approve(venue.buyer, 9 * ONE))
+    assert narrow < 16
+    assert max(fault.answered) > 128
+    assert fault.rejected == []
 
 
 @pytest.mark.parametrize(
