@@ -75,18 +75,12 @@ async def _deploy(config: Config, parts: WorkerParts, owner: str) -> DeployExcha
     """Run the operation while the tracker runs, then check the exchange."""
     node, addresses = parts.context.node, config.addresses
     assert addresses is not None
-    body = DeployExchangeBody(
-        name=config.domain_name,
-        version=config.domain_version,
-        collateral=addresses.collateral,
-        conditional_tokens=addresses.conditional_tokens,
-        owner=owner,
-    )
+    work = exchange_work(config, owner)
     await node.refresh()  # fail at once instead of waiting for a node that is down
     setup = WorkerSetup(config, parts, _LOG.warning, lambda step: None)
     await setup.identify()
     setup.track_all()
-    operation = asyncio.ensure_future(_run_operation(parts.context, body))
+    operation = asyncio.ensure_future(_run_operation(parts.context, work))
     await first_of(operation, parts.tracker.run(), _check_stuck(parts))
     answer = operation.result()
     checked = msgspec.structs.replace(config, exchange=answer.exchange, deploy=False)
@@ -96,19 +90,16 @@ async def _deploy(config: Config, parts: WorkerParts, owner: str) -> DeployExcha
     return answer
 
 
-async def _run_operation(
-    context: OperationContext, body: DeployExchangeBody
-) -> DeployExchangeAnswer:
+async def _run_operation(context: OperationContext, work: DeployExchange) -> DeployExchangeAnswer:
     """Run the operation, resume it, or return its stored answer."""
-    outbox, work, encoded = context.outbox, DeployExchange(body), msgspec.json.encode(body)
-    name = f"{work.kind}:{keccak256(encoded).hex()}"
+    outbox, name = context.outbox, operation_id(work)
     known = outbox.find(name)
     if known is not None and known.status == "done":
         return msgspec.json.decode(known.answer or b"", type=DeployExchangeAnswer)
     if known is None or known.status == "failed":
         await work.check(context)
     if known is None:
-        known = outbox.begin(name, work.kind, encoded, clock_ms())
+        known = outbox.begin(name, work.kind, msgspec.json.encode(work.body), clock_ms())
     elif known.status != "pending":
         outbox.discard_failures(known.number)
         known = outbox.set_status(known.number, "pending")
@@ -117,6 +108,24 @@ async def _run_operation(
     finally:
         outbox.commit()
     return answer
+
+
+def exchange_work(config: Config, owner: str) -> DeployExchange:
+    """Return the operation that deploys the exchange of a config."""
+    assert config.addresses is not None
+    body = DeployExchangeBody(
+        name=config.domain_name,
+        version=config.domain_version,
+        collateral=config.addresses.collateral,
+        conditional_tokens=config.addresses.conditional_tokens,
+        owner=owner,
+    )
+    return DeployExchange(body)
+
+
+def operation_id(work: DeployExchange) -> str:
+    """Return the id of a deployment in the outbox: equal parameters are one deployment."""
+    return f"{work.kind}:{keccak256(msgspec.json.encode(work.body)).hex()}"
 
 
 async def _check_stuck(parts: WorkerParts) -> None:

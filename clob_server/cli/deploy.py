@@ -43,7 +43,8 @@ def add_commands(commands: "argparse._SubParsersAction[argparse.ArgumentParser]"
         "is kept in the outbox of the data folder, which no server may be using: after an "
         "interruption the same command continues, and after a deployment it prints the known "
         "address. The address is written to standard output.",
-        epilog="Exit code: 0 deployed, 1 rejected or failed, 2 could not start.",
+        epilog="Exit code: 0 deployed, 1 rejected or failed, 2 could not start. With --plan: 0 the "
+        "deployment would start, 1 it would be rejected.",
     )
     add_options(parser, NAMES)
     parser.add_argument(
@@ -52,14 +53,20 @@ def add_commands(commands: "argparse._SubParsersAction[argparse.ArgumentParser]"
         help="the wallet that may pause the exchange and appoint another operator; best one "
         "without other use (default: the operator)",
     )
+    parser.add_argument(
+        "--plan",
+        action="store_true",
+        help="print the transaction, its cost, the contracts and the balance, and send nothing",
+    )
     parser.set_defaults(act=deploy)
 
 
 def deploy(arguments: argparse.Namespace, environ: Mapping[str, str]) -> int:
-    """Deploy and print the address."""
+    """Deploy and print the address, or print the plan."""
     logging.basicConfig(format="clob-server: %(message)s", level=logging.WARNING)
     # Signing and encoding load slowly; the server does not need them.
     from clob_server.chain import deploy as deploying  # noqa: PLC0415
+    from clob_server.chain import deploy_plan as planning  # noqa: PLC0415
     from clob_server.chain.eth.rpc import NodeError  # noqa: PLC0415
     from clob_server.chain.operations.base import (  # noqa: PLC0415
         OperationRejectedError,
@@ -88,6 +95,10 @@ def deploy(arguments: argparse.Namespace, environ: Mapping[str, str]) -> int:
             tip_wei=wei_of(settings.chain_tip_gwei),
         )
         folder = Path(settings.data_dir) / OUTBOX_FOLDER
+        if arguments.plan:
+            plan = asyncio.run(planning.plan_deployment(config, folder, owner))
+            print_text(planning.as_text(plan, redacted_url(settings.chain)))
+            return FAILED if plan.problem else DONE
         answer = asyncio.run(deploying.deploy(config, folder, owner))
     except (OperationRejectedError, StepFailedError, NodeError) as error:
         return complain(f"{getattr(error, 'code', 'CHAIN_UNAVAILABLE')}: {error}", FAILED)

@@ -2,8 +2,10 @@
 
 import contextlib
 import io
+import re
 import subprocess
 import sys
+from decimal import Decimal
 
 import pytest
 from eth_abi import decode
@@ -15,7 +17,7 @@ from tests.chain.chains import Chain
 from tests.chain.nodes import running, start_anvil, start_node
 from tests.chain.proxy import SEND, DropTransaction, Fault, Reject, proxy_to
 from tests.chain.settling_server import SETTINGS, SettlingServer
-from tests.chain.wallets import calldata, read
+from tests.chain.wallets import calldata, read, receipt_of
 from tests.chain.workers import DIED, working
 from tests.server.live import environment, live_server
 
@@ -202,6 +204,117 @@ def test_folder_of_a_running_server_is_rejected(chain, tmp_path):
     with working(tmp_path / "chain", chain.url) as worker:
         worker.ready()
         assert "another process uses the outbox" in rejection(run_deploy(chain, tmp_path), 2)
+
+
+# ----- the plan ------------------------------------------------------------------------------
+
+
+def planned(chain, folder, *options, code=0, **more):
+    """Run the command with ``--plan`` and return its lines by name."""
+    before = chain_state(chain)
+    files = files_of(folder)
+    with proxy_to(chain.node) as proxy:
+        result = run_deploy(chain, folder, *options, "--plan", url=proxy.url, **more)
+        assert SEND not in proxy.calls
+    assert (result.returncode, result.stderr) == (code, ""), result
+    assert chain_state(chain) == before
+    assert files_of(folder) == files
+    return dict(line.split(": ", 1) for line in result.stdout.splitlines()[1:])
+
+
+def files_of(folder):
+    """Return the files of a folder; a write-ahead log may be merged into its database."""
+    return {path for path in folder.rglob("*") if not path.name.endswith("-wal")}
+
+
+def chain_state(chain):
+    """Return the newest block, and the pending transactions and balance of the founder."""
+    return (
+        chain.node.ask("eth_getBlockByNumber", "latest", False)["hash"],
+        chain.node.ask("eth_getTransactionCount", FOUNDER.address, "pending"),
+        chain.node.ask("eth_getBalance", FOUNDER.address, "latest"),
+    )
+
+
+def numbers(text):
+    """Return the numbers in a text."""
+    return [Decimal(each.replace(",", "")) for each in re.findall(r"\d[\d,]*(?:\.\d+)?", text)]
+
+
+def test_plan_sends_nothing_and_equals_the_deployment(chain, tmp_path, key_file):
+    options = ("--operator-key-file", key_file, "--owner", OWNER, "--eip712-name", "planned")
+    nonce, contracts = num_sent(chain, FOUNDER.address), chain.contracts
+    plan = planned(chain, tmp_path, *options)
+    assert plan["operator, which signs and pays"] == FOUNDER.address
+    assert plan["owner of the exchange"] == OWNER
+    assert plan["domain of orders"] == "name planned, version 1, chain 31337"
+    assert plan["collateral"] == f"{contracts.collateral} exists"
+    assert plan["conditional tokens"] == f"{contracts.conditional_tokens} exists"
+    assert plan["exchange"] == f"{create_address(FOUNDER.address, nonce)} will be created"
+    assert plan["transactions"] == f"1, exchangeTx, new, nonce {nonce}"
+    gas, margin, gas_limit = numbers(plan["gas"])
+    price, price_limit = numbers(plan["price per unit of gas"])
+    cost, cost_limit = numbers(plan["cost"])
+    assert (cost, cost_limit) == (gas * price / 10**9, gas_limit * price_limit / 10**9)
+    before = int(chain.node.ask("eth_getBalance", FOUNDER.address, "latest"), 16)
+    balance, needed = numbers(plan["balance of the operator"])
+    assert balance * 10**18 == before
+    assert balance > needed
+    assert plan["result"] == "it would start"
+
+    address = deployed(chain, tmp_path, *options)
+    assert plan["exchange"].startswith(address)
+    paid = before - int(chain.node.ask("eth_getBalance", FOUNDER.address, "latest"), 16)
+    block = chain.node.ask("eth_getBlockByNumber", "latest", True)
+    (sent,) = block["transactions"]
+    used = int(receipt_of(chain.node, sent["hash"])["gasUsed"], 16)
+    assert int(sent["gas"], 16) == gas_limit
+    assert abs(used - gas) * 100 <= margin * gas
+    assert used <= gas_limit
+    assert paid <= cost_limit * 10**18
+    assert paid <= needed * 10**18
+
+    plan = planned(chain, tmp_path, *options)
+    assert plan["exchange"] == f"{address} exists, created by transaction {sent['hash']}"
+    assert (plan["transactions"], plan["result"]) == ("none", "it would send nothing")
+
+
+@pytest.mark.parametrize("point", ["before_insert", "after_insert", "after_broadcast"])
+def test_plan_of_an_interrupted_deployment_continues_it(chain, tmp_path, key_file, point):
+    options = ("--operator-key-file", key_file)
+    died = run_deploy(chain, tmp_path, *options, die=f"found:exchangeTx:{point}")
+    assert died.returncode == DIED
+    plan = planned(chain, tmp_path, *options)
+    address = deployed(chain, tmp_path, *options)
+    assert plan["exchange"] == f"{address} will be created"
+    is_signed = plan["transactions"].startswith("1, exchangeTx, continues 0x")
+    assert is_signed == (point != "before_insert")
+
+
+def test_plan_of_a_rejected_deployment_names_the_reason(chain, tmp_path, key_file):
+    options = ("--operator-key-file", key_file)
+    contracts = ("--collateral", NO_CONTRACT, "--conditional-tokens", NO_CONTRACT)
+    plan = planned(chain, tmp_path, *options, *contracts, contracts=False, code=1)
+    assert plan["collateral"] == f"{NO_CONTRACT} does not exist"
+    reason = rejection(run_deploy(chain, tmp_path, *options, *contracts, contracts=False))
+    assert plan["result"] == f"it would be rejected: {reason}"
+    poor = tmp_path / "poor.key"
+    poor.write_text("12" * 32)
+    poor.chmod(0o600)
+    plan = planned(chain, tmp_path / "poor", "--operator-key-file", poor, code=1)
+    assert plan["balance of the operator"].startswith("0 ether, not enough; ")
+    reason = rejection(run_deploy(chain, tmp_path / "poor", "--operator-key-file", poor))
+    assert plan["result"] == f"it would be rejected: {reason}"
+
+
+def test_plan_of_another_chain_or_folder_in_use_is_rejected(chain, tmp_path, key_file):
+    options = ("--chain-id", 137, "--operator-key-file", key_file, "--plan")
+    result = rejection(run_deploy(chain, tmp_path, *options))
+    assert result.endswith(" is on chain 31337; expected chain 137")
+    with working(tmp_path / "chain", chain.url) as worker:
+        worker.ready()
+        result = rejection(run_deploy(chain, tmp_path, "--plan"), 2)
+    assert "another process uses the outbox" in result
 
 
 # ----- a server with the deployed exchange ----------------------------------------------------

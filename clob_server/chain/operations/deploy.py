@@ -185,13 +185,17 @@ class DeployExchange(Work[DeployExchangeBody]):
 
     async def run(self, run: Run) -> DeployExchangeAnswer:
         """Deploy the exchange and return its address."""
-        body, operator = self.body, run.context.node.operator
-        contracts = body.collateral, body.conditional_tokens
-        data = exchange_creation(body.name, body.version, *contracts, body.owner, operator)
-        (step,) = await run.confirm(StepCall(EXCHANGE_STEP, "", data, gas_max=EXCHANGE_GAS))
+        (step,) = await run.confirm(self.call(run.context.node.operator))
         address = created_address(run, step)
         assert step.block is not None
         return DeployExchangeAnswer(exchange=address, exchange_tx=step_hash(step), block=step.block)
+
+    def call(self, operator: str) -> StepCall:
+        """Return the step that deploys the exchange."""
+        body = self.body
+        contracts = body.collateral, body.conditional_tokens
+        data = exchange_creation(body.name, body.version, *contracts, body.owner, operator)
+        return StepCall(EXCHANGE_STEP, "", data, gas_max=EXCHANGE_GAS)
 
 
 def exchange_creation(*arguments: str) -> bytes:

@@ -168,8 +168,7 @@ def payout_of(amounts: Sequence[int], payouts: Sequence[int]) -> int:
 
 def check_gas(context: OperationContext, gas: int, gift: int = 0) -> None:
     """Reject an operation if the operator cannot pay for it and for all pending ones."""
-    pending = context.outbox.counts["pending"]
-    needed = (1 + pending) * gas * context.node.fees.max_fee + gift
+    needed = gas_needed(context, gas) + gift
     available = context.node.balance or 0
     if available < needed:
         raise OperationRejectedError(
@@ -179,6 +178,11 @@ def check_gas(context: OperationContext, gas: int, gift: int = 0) -> None:
             available=str(available),
             needed=str(needed),
         )
+
+
+def gas_needed(context: OperationContext, gas: int) -> int:
+    """Return the wei that an operation and all pending ones may need, if each takes this gas."""
+    return (1 + context.outbox.counts["pending"]) * gas * context.node.fees.max_fee
 
 
 def check_user(context: OperationContext, user: str) -> None:

@@ -75,6 +75,16 @@ def gwei(fee_wei: int) -> str:
     return f"{fee_wei / GWEI:,.9f}".rstrip("0").rstrip(".") + " gwei"
 
 
+def ether(amount_wei: int) -> str:
+    """Return an amount in ether, exact, with its unit.
+
+    >>> ether(1_500_000_000_000_000_000), ether(0)
+    ('1.5 ether', '0 ether')
+    """
+    whole, rest = divmod(amount_wei, GWEI**2)
+    return f"{whole:,}.{rest:018d}".rstrip("0").rstrip(".") + " ether"
+
+
 def raise_fee(fee: int) -> int:
     """Return the fee plus 12.5 %, rounded up."""
     numerator, denominator = BUMP

@@ -100,6 +100,11 @@ ATTEMPT_S: Final = 0.2
 """Pause between these attempts, seconds."""
 
 
+def gas_limit(estimate: int) -> int:
+    """Return the gas limit of a transaction from the node's estimate."""
+    return int(estimate * GAS_TIMES) + GAS_MORE
+
+
 class Sender:
     """Sends the steps of operations, each once."""
 
@@ -173,7 +178,7 @@ class Sender:
             if isinstance(estimate, str):
                 self._outbox.insert_failed(self._draft(operation, call, None, 0), estimate)
             else:
-                gas = int(estimate * GAS_TIMES) + GAS_MORE if call.gas is None else call.gas
+                gas = gas_limit(estimate) if call.gas is None else call.gas
                 self._insert_signed(operation, call, nonce + place, gas)
         self._outbox.commit()
         for call in calls:

@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from clob_server.chain.config import DEVELOPMENT_CHAIN, Addresses, deployed_by
-from clob_server.chain.eth.rpc import NodeInvalidResponseError, Reply, Rpc, result
+from clob_server.chain.eth.rpc import NodeInvalidResponseError, Reply, Rpc, RpcRequest, result
 from clob_server.chain.messages import Config
 from clob_server.chain.operations.base import OperationContext, Run, StepFailedError, run_to_end
 from clob_server.chain.operations.deploy import (
@@ -34,6 +34,9 @@ from clob_server.chain.worker.exchange_setup import ExchangeSetup
 
 AGAIN_S: Final = 2.0
 """Pause between setup attempts, seconds."""
+
+GENESIS: Final[RpcRequest] = ("eth_getBlockByNumber", ("0x0", False))
+"""Request of the genesis block, for :func:`read_genesis`."""
 
 _LOG: Final = logging.getLogger("clob_server.chain")
 
@@ -129,15 +132,11 @@ class WorkerSetup:
         """
         node = self._context.node
         state = node.state_requests()
-        requests = [*state, ("eth_getBlockByNumber", ("0x0", False))]
+        requests = [*state, GENESIS]
 
         def read(replies: list[Reply]) -> str:
             node.store_state(replies[:-1])
-            block = result(replies[-1])
-            if not isinstance(block, dict) or not isinstance(block.get("hash"), str):
-                raise NodeInvalidResponseError("the node returned no genesis block")
-            block_hash: str = block["hash"]
-            return block_hash
+            return read_genesis(replies[-1])
 
         genesis = await node.request_until_valid(requests, read)
         check_fact(self._outbox, "genesis", genesis)
@@ -236,13 +235,35 @@ def check_fact(outbox: Outbox, name: str, value: str) -> None:
     Raises:
         ForeignChainError: another value is stored.
     """
-    known = outbox.get_fact(name)
-    if known is None:
+    if not is_known(outbox, name, value):
         outbox.set_fact(name, value)
-    elif known != value:
+
+
+def is_known(outbox: Outbox, name: str, value: str) -> bool:
+    """Return whether a fact is stored.
+
+    Raises:
+        ForeignChainError: another value is stored.
+    """
+    known = outbox.get_fact(name)
+    if known not in (None, value):
         raise ForeignChainError(
             f"the outbox {outbox.path} belongs to {name} {known}; expected {value}"
         )
+    return known is not None
+
+
+def read_genesis(reply: Reply) -> str:
+    """Return the hash of the genesis block, which identifies the chain.
+
+    Raises:
+        NodeError: the reply is invalid.
+    """
+    block = result(reply)
+    if not isinstance(block, dict) or not isinstance(block.get("hash"), str):
+        raise NodeInvalidResponseError("the node returned no genesis block")
+    block_hash: str = block["hash"]
+    return block_hash
 
 
 def open_outbox(folder: Path, config: Config, operator: str) -> Outbox:
