@@ -86,6 +86,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     operator_key_file: str = ""
     """File with the operator's private key in hex, which pays the gas, mode 0600, or 0640 if it
     belongs to root; empty uses a test wallet, only on chain 31337 of the test environment."""
+    operator_signer: str = ""
+    """http or https URL of a signer that holds the operator's key and speaks the JSON-RPC of
+    web3signer, instead of a file with the key."""
+    operator_address: str = ""
+    """Address of the operator, required with ``operator_signer``."""
     stablecoin: str = ""
     """Contract of the stablecoin; empty, like the next two, if the operator deploys it."""
     collateral: str = ""

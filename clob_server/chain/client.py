@@ -23,7 +23,7 @@ from clob_server.chain.config import (
     contracts_of,
     final_blocks,
     missing_package,
-    operator_key,
+    operator_access,
     operator_of,
     redacted_url,
     wait_for_port,
@@ -347,10 +347,13 @@ class ChainClient:
         url = self._sent_url if embedded else settings.chain_source
         if not url:
             return
+        access = operator_access(settings)
         config = messages.Config(
             url=url,
             chain_id=settings.chain_id,
-            operator_key=operator_key(settings),
+            operator_key=access.key,
+            signer_url=access.signer_url,
+            operator=access.address,
             addresses=None if embedded else contracts_of(settings),
             exchange=settings.domain.verifying_contract or "",
             domain_name=settings.eip712_name,

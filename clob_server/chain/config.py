@@ -8,7 +8,7 @@ import re
 import socket
 import time
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 from urllib.parse import urlsplit
 
 import msgspec
@@ -66,12 +66,14 @@ LOOPBACK: Final = "127.0.0.1"
 """Address on which the embedded chain listens."""
 EXTRA: Final = "pip install 'clob[devchain]'"
 """Command that installs the embedded chain."""
+OPERATOR_SETTINGS: Final = ("operator_key_file", "operator_signer", "operator_address")
+"""Settings that say who signs the operator's transactions."""
 CONTRACTS: Final = ("stablecoin", "collateral", "conditional_tokens")
 """Settings that hold contract addresses."""
-
 KEY_MODE_OF_ROOT: Final = 0o640
 """Widest mode of a key file that belongs to root, which a service can read only as the file's
 group. The rule is that of PostgreSQL for private keys; container secrets fulfil it."""
+
 PORT_EVERY_S: Final = 0.05
 """Seconds between attempts to bind a used port."""
 
@@ -114,7 +116,7 @@ def check_chain(settings: Settings) -> None:
             "and --conditional-tokens"
         )
     contracts_of(settings)
-    operator_key(settings)
+    operator_access(settings)
 
 
 def is_url(source: str) -> bool:
@@ -130,7 +132,7 @@ def _check_without_node(settings: Settings, source: str, contracts: list[str]) -
     """Reject options that need the address of a node."""
     if source == EMBEDDED and not settings.is_test:
         raise SettingsError("--chain embedded is available in the test environment only")
-    names = [*contracts, *(("operator_key_file",) if settings.operator_key_file else ())]
+    names = [*contracts, *(name for name in OPERATOR_SETTINGS if getattr(settings, name))]
     if names:
         options = ", ".join(f"--{name.replace('_', '-')}" for name in names)
         raise SettingsError(
@@ -157,32 +159,85 @@ def contracts_of(settings: Settings) -> Addresses | None:
     return Addresses(**addresses)
 
 
+class OperatorAccess(NamedTuple):
+    """How the worker signs as the operator."""
+
+    key: str = ""
+    """Private key, ``0x`` and hex; empty with a signer."""
+    signer_url: str = ""
+    """URL of the signer that holds the key; empty with a key."""
+    address: str = ""
+    """Address of the operator, EIP-55, with a signer."""
+
+
+def operator_access(settings: Settings) -> OperatorAccess:
+    """Return the operator's key, or the signer that holds it.
+
+    Raises:
+        SettingsError: neither is given, or both; the key or the address is invalid, or other users
+            may use the file of the key.
+    """
+    if not settings.operator_signer:
+        if settings.operator_address:
+            raise SettingsError("--operator-address can only be used with --operator-signer")
+        return OperatorAccess(key=operator_key(settings))
+    if settings.operator_key_file:
+        raise SettingsError("--operator-key-file cannot be used with --operator-signer")
+    if not is_url(settings.operator_signer):
+        raise SettingsError(
+            "--operator-signer must be the http or https URL of a signer; "
+            f"got {settings.operator_signer!r}"
+        )
+    address = _operator_address(settings)
+    return OperatorAccess(signer_url=settings.operator_signer, address=address)
+
+
+def _operator_address(settings: Settings) -> str:
+    """Return the address of the operator whose key a signer holds, EIP-55."""
+    if not settings.operator_address:
+        raise SettingsError("--operator-signer needs --operator-address")
+    try:
+        return fields.address("operator-address", settings.operator_address)
+    except RejectedError as error:
+        raise SettingsError(f"--{error}") from None
+
+
 def operator_key(settings: Settings) -> str:
     """Return the private key that signs and pays for transactions, ``0x`` and hex.
 
     Raises:
         SettingsError: the key is missing or invalid, or other users may use its file.
     """
-    if not settings.operator_key_file:
-        if settings.is_test and settings.chain_id == DEVELOPMENT_CHAIN:
-            return OPERATOR.private_key
-        raise SettingsError(
-            "--chain with the URL of a node needs --operator-key-file, except on chain "
-            f"{DEVELOPMENT_CHAIN} of the test environment"
-        )
-    path = Path(settings.operator_key_file)
+    if settings.operator_key_file:
+        return read_key(Path(settings.operator_key_file), "--operator-key-file")
+    if settings.is_test and settings.chain_id == DEVELOPMENT_CHAIN:
+        return OPERATOR.private_key
+    raise SettingsError(
+        "--chain with the URL of a node needs --operator-key-file or --operator-signer, except "
+        f"on chain {DEVELOPMENT_CHAIN} of the test environment"
+    )
+
+
+def read_key(path: Path, option: str) -> str:
+    """Read a private key, ``0x`` and hex, from a file that an option names.
+
+    Raises:
+        SettingsError: the file cannot be read, other users may use it, or it holds something else.
+    """
     try:
         check_private(path, mode_of_root=KEY_MODE_OF_ROOT)
         match = _KEY.fullmatch(path.read_text().strip())
     except (OSError, UnicodeDecodeError) as error:
-        raise SettingsError(f"--operator-key-file cannot be read: {error}") from None
+        raise SettingsError(f"{option} cannot be read: {error}") from None
     if match is None:
-        raise SettingsError(f"--operator-key-file {path} must hold 64 hex digits and nothing else")
+        raise SettingsError(f"{option} {path} must hold 64 hex digits and nothing else")
     return f"0x{match[1].lower()}"
 
 
 def operator_of(settings: Settings) -> str | None:
     """Return the operator's address if it is known without reading its key."""
+    if settings.operator_signer:
+        return _operator_address(settings)
     is_known = not settings.operator_key_file and settings.chain_source != NO_CHAIN
     return OPERATOR.address if is_known else None
 

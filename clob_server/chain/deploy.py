@@ -21,12 +21,12 @@ from clob_server.chain.operations.deploy import (
     DeployExchangeBody,
 )
 from clob_server.chain.tx.outbox import clock_ms
-from clob_server.chain.tx.sender import Signer
 from clob_server.chain.worker.exchange_setup import ExchangeSetup
 from clob_server.chain.worker.setup import (
     WorkerParts,
     WorkerSetup,
     build_parts,
+    build_signer,
     first_of,
     open_outbox,
 )
@@ -55,8 +55,9 @@ async def deploy(config: Config, folder: Path, owner: str) -> DeployExchangeAnsw
         NodeError: the node does not respond, or is on another chain.
         OperationRejectedError: a precondition failed; nothing was sent.
         StepFailedError: the transaction failed, or the contract differs from the config.
+        SignerError: the signer cannot be used.
     """
-    signer = Signer(config.operator_key, config.chain_id)
+    signer = build_signer(config)
     rpc = Rpc(config.url, config.rpc_timeout_s)
     try:
         outbox = open_outbox(folder, config, signer.address)
@@ -64,11 +65,13 @@ async def deploy(config: Config, folder: Path, owner: str) -> DeployExchangeAnsw
             parts = build_parts(
                 config, outbox, signer, rpc, changed=lambda: None, on_gap=warn_of_gap
             )
+            await signer.check()  # fail at once, as with a node that is down
             return await _deploy(config, parts, owner or signer.address)
         finally:
             outbox.close()
     finally:
         await rpc.close()
+        await signer.close()
 
 
 async def _deploy(config: Config, parts: WorkerParts, owner: str) -> DeployExchangeAnswer:

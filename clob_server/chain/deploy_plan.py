@@ -28,12 +28,14 @@ from clob_server.chain.operations.deploy import (
 from clob_server.chain.operations.preconditions import gas_needed
 from clob_server.chain.tx.gas_fees import Fees, ether, gwei
 from clob_server.chain.tx.outbox import FILE, Outbox
-from clob_server.chain.tx.sender import Signer, gas_limit
+from clob_server.chain.tx.sender import gas_limit
+from clob_server.chain.tx.signer import SignerError
 from clob_server.chain.tx.steps import Operation, Step
 from clob_server.chain.worker.setup import (
     GENESIS,
     ForeignChainError,
     build_parts,
+    build_signer,
     is_known,
     read_genesis,
 )
@@ -93,7 +95,7 @@ async def plan_deployment(config: Config, folder: Path, owner: str) -> DeployPla
         ForeignChainError: the outbox belongs to another chain or operator.
         NodeError: the node does not respond, or is on another chain.
     """
-    signer = Signer(config.operator_key, config.chain_id)
+    signer = build_signer(config)
     rpc = Rpc(config.url, config.rpc_timeout_s)
     try:
         with _outbox_to_read(folder, config, signer.address) as outbox:
@@ -101,9 +103,14 @@ async def plan_deployment(config: Config, folder: Path, owner: str) -> DeployPla
                 config, outbox, signer, rpc, changed=lambda: None, on_gap=lambda nonce: None
             )
             work = exchange_work(config, owner or signer.address)
-            return await _plan(parts.context, work, config.chain_id)
+            plan = await _plan(parts.context, work, config.chain_id)
+            with contextlib.suppress(SignerError):
+                await signer.check()
+            problem = f"CHAIN_UNAVAILABLE: {signer.problem}" if signer.problem else plan.problem
+            return plan._replace(problem=problem)
     finally:
         await rpc.close()
+        await signer.close()
 
 
 @contextlib.contextmanager

@@ -31,14 +31,18 @@ sent yet."""
 
 
 class Config(PipeMessage, frozen=True, kw_only=True):
-    """The first message: node, operator key, contracts. The key is sent only here."""
+    """The first message: node, operator, contracts. The key is sent only here."""
 
     url: str
     """JSON-RPC address of the node, http or https."""
     chain_id: int
     """Expected chain id of the node."""
-    operator_key: str
-    """Private key of the operator, 32 bytes in hex."""
+    operator_key: str = ""
+    """Private key of the operator, 32 bytes in hex; empty with ``signer_url``."""
+    signer_url: str = ""
+    """JSON-RPC address of the signer that holds the key, http or https; empty for a key here."""
+    operator: str = ""
+    """Address of the operator, EIP-55, with ``signer_url``."""
     addresses: Addresses | None = None
     """Addresses of the contracts, without the exchange; None to find or deploy them at the
     operator's first nonces."""
@@ -65,7 +69,7 @@ class Config(PipeMessage, frozen=True, kw_only=True):
     tip_wei: str = "0"
     """Priority fee per unit of gas, in wei; 0 uses the node's suggestion."""
     rpc_timeout_s: float = 10.0
-    """Timeout of a request to the node, seconds."""
+    """Timeout of a request to the node or the signer, seconds."""
 
 
 class BeginOperation(PipeMessage, frozen=True, kw_only=True):

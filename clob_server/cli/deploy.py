@@ -12,10 +12,11 @@ from clob import RejectedError
 from clob.program import print_text
 from clob.signing import fields
 from clob_server.chain.config import (
+    OPERATOR_SETTINGS,
     OUTBOX_FOLDER,
     Addresses,
     is_url,
-    operator_key,
+    operator_access,
     redacted_url,
     wei_of,
 )
@@ -27,7 +28,7 @@ from clob_server.settings import Settings, SettingsError
 NEEDED: Final = ("chain", "collateral", "conditional_tokens")
 """Required settings."""
 NAMES: Final = (
-    *NEEDED, "data_dir", "environment", "chain_id", "operator_key_file", "eip712_name",
+    *NEEDED, "data_dir", "environment", "chain_id", *OPERATOR_SETTINGS, "eip712_name",
     "eip712_version", "chain_confirmations", "chain_bump_after_s", "chain_fee_max_gwei",
     "chain_tip_gwei",
 )  # fmt: skip
@@ -73,15 +74,19 @@ def deploy(arguments: argparse.Namespace, environ: Mapping[str, str]) -> int:
         StepFailedError,
     )
     from clob_server.chain.tx.outbox import OutboxError  # noqa: PLC0415
+    from clob_server.chain.tx.signer import SignerError  # noqa: PLC0415
     from clob_server.chain.worker.setup import ForeignChainError  # noqa: PLC0415
 
     try:
         settings = read(arguments, environ)
         owner = address("owner", arguments.owner) if arguments.owner else ""
+        access = operator_access(settings)
         config = Config(
             url=settings.chain,
             chain_id=settings.chain_id,
-            operator_key=operator_key(settings),
+            operator_key=access.key,
+            signer_url=access.signer_url,
+            operator=access.address,
             addresses=Addresses(
                 stablecoin="",
                 collateral=address("collateral", settings.collateral),
@@ -100,7 +105,7 @@ def deploy(arguments: argparse.Namespace, environ: Mapping[str, str]) -> int:
             print_text(planning.as_text(plan, redacted_url(settings.chain)))
             return FAILED if plan.problem else DONE
         answer = asyncio.run(deploying.deploy(config, folder, owner))
-    except (OperationRejectedError, StepFailedError, NodeError) as error:
+    except (OperationRejectedError, StepFailedError, NodeError, SignerError) as error:
         return complain(f"{getattr(error, 'code', 'CHAIN_UNAVAILABLE')}: {error}", FAILED)
     except (SettingsError, OutboxError, ForeignChainError, OSError, ValueError) as error:
         return complain(str(error), UNUSABLE)

@@ -17,6 +17,7 @@ from tests.chain.chains import Chain
 from tests.chain.nodes import running, start_anvil, start_node
 from tests.chain.proxy import SEND, DropTransaction, Fault, Reject, proxy_to
 from tests.chain.settling_server import SETTINGS, SettlingServer
+from tests.chain.signers import signing
 from tests.chain.wallets import calldata, read, receipt_of
 from tests.chain.workers import DIED, working
 from tests.server.live import environment, live_server
@@ -315,6 +316,31 @@ def test_plan_of_another_chain_or_folder_in_use_is_rejected(chain, tmp_path, key
         worker.ready()
         result = rejection(run_deploy(chain, tmp_path, "--plan"), 2)
     assert "another process uses the outbox" in result
+
+
+# ----- a remote signer -----------------------------------------------------------------------
+
+
+def test_remote_signer_signs_the_deployment(chain, tmp_path):
+    nonce = num_sent(chain, FOUNDER.address)
+    with signing(tmp_path, key=FOUNDER.private_key) as signer:
+        options = ("--operator-signer", signer.url, "--operator-address", FOUNDER.address)
+        plan = planned(chain, tmp_path / "data", *options)
+        assert signer.logged() == []
+        address = deployed(chain, tmp_path / "data", *options)
+        assert len(signer.logged()) == 1
+    assert address == create_address(FOUNDER.address, nonce)
+    assert plan["exchange"] == f"{address} will be created"
+    assert num_sent(chain, FOUNDER.address) == nonce + 1
+    options = (*options, "--eip712-name", "another")
+    result = rejection(run_deploy(chain, tmp_path / "data", *options))
+    assert result.startswith("CHAIN_UNAVAILABLE: the signer at 127.0.0.1 is unreachable: ")
+    plan = planned(chain, tmp_path / "data", *options, code=1)
+    assert plan["result"] == f"it would be rejected: {result}"
+    with signing(tmp_path, port=signer.port):  # the key of the usual operator
+        result = rejection(run_deploy(chain, tmp_path / "data", *options))
+    assert f"does not hold the key of {FOUNDER.address}" in result
+    assert num_sent(chain, FOUNDER.address) == nonce + 1
 
 
 # ----- a server with the deployed exchange ----------------------------------------------------

@@ -51,6 +51,50 @@ def rlp(value: RlpValue) -> bytes:
     return bytes([offset + SHORT_MAX + len(length)]) + length + data
 
 
+RlpItem: TypeAlias = "bytes | list[RlpItem]"
+"""Decoded RLP: a byte string or a list."""
+
+
+def unrlp(data: bytes) -> RlpItem:
+    r"""Decode RLP; lengths need not be the shortest ones.
+
+    Raises:
+        ValueError: the data is cut off, or has more than one value.
+        RecursionError: lists are nested too deeply.
+
+    >>> unrlp(rlp([b"cat", 15, []]))
+    [b'cat', b'\x0f', []]
+    """
+    value, end = _unrlp(data, 0, len(data))
+    if end != len(data):
+        raise ValueError("the RLP has more than one value")
+    return value
+
+
+def _unrlp(data: bytes, start: int, limit: int) -> tuple[RlpItem, int]:
+    """Decode the value at a place, and return the place after it."""
+    if start >= limit:
+        raise ValueError("the RLP is cut off")
+    first = data[start]
+    if first < SHORT_STRING:
+        return data[start : start + 1], start + 1
+    is_list = first >= SHORT_LIST
+    length, start = first - (SHORT_LIST if is_list else SHORT_STRING), start + 1
+    if length > SHORT_MAX:
+        num_bytes = length - SHORT_MAX
+        length, start = int.from_bytes(data[start : start + num_bytes]), start + num_bytes
+    end = start + length
+    if end > limit:
+        raise ValueError("the RLP is cut off")
+    if not is_list:
+        return data[start:end], end
+    items: list[RlpItem] = []
+    while start < end:
+        item, start = _unrlp(data, start, end)
+        items.append(item)
+    return items, end
+
+
 MNEMONIC: Final = "test test test test test test test test test test test junk"
 """Mnemonic of the keys, derived along m/44'/60'/0'/0/index."""
 ETHER_WEI: Final = 10**18

@@ -255,21 +255,30 @@ class Rpc:
         url: URL of the node, http or https.
         timeout_s: time for a request with its whole response, seconds.
         is_near: whether to use the minimal HTTP client; None to use it for loopback hosts.
+        name: what it is called in messages.
 
     Raises:
         ValueError: not an http or https URL.
     """
 
-    def __init__(self, url: str, timeout_s: float = 10.0, *, is_near: bool | None = None) -> None:
+    def __init__(
+        self,
+        url: str,
+        timeout_s: float = 10.0,
+        *,
+        is_near: bool | None = None,
+        name: str = "node",
+    ) -> None:
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise ValueError("the URL of the node must start with http:// or https://")
+            raise ValueError(f"the URL of the {name} must start with http:// or https://")
         self.host: Final[str] = parts.hostname
         if is_near is None:
             is_near = parts.scheme == "http" and parts.hostname in LOOPBACK
         self._transport: LoopbackTransport | HttpxTransport = (
             LoopbackTransport(parts) if is_near else HttpxTransport(url, timeout_s)
         )
+        self._name = f"the {name} at {parts.hostname}"
         self._timeout_s = timeout_s
         self._number = 0
 
@@ -308,7 +317,7 @@ class Rpc:
 
     async def _post(self, content: bytes) -> Any:
         """Post a request and decode the JSON of the response."""
-        node = f"the node at {self.host}"
+        node = self._name
         try:
             async with asyncio.timeout(self._timeout_s):
                 status, answer = await self._transport.post(content)
@@ -341,7 +350,7 @@ class Rpc:
         return answer["result"]
 
     def _invalid(self, problem: str) -> NodeInvalidResponseError:
-        return NodeInvalidResponseError(f"the node at {self.host} returned {problem}")
+        return NodeInvalidResponseError(f"{self._name} returned {problem}")
 
     async def close(self) -> None:
         """Close the connections."""

@@ -95,6 +95,6 @@ class Gap(Work[GapBody]):
         """Sign the transaction with the nonce and wait until it is confirmed."""
         call = StepCall(GAP_STEP, run.context.node.operator, b"")
         if not run.has_begun(GAP_STEP):
-            run.context.sender.sign_at(run.operation, call, self.body.nonce, GAP_GAS)
+            await run.context.sender.sign_at(run.operation, call, self.body.nonce, GAP_GAS)
         (step,) = await run.confirm(call)
         return GapAnswer(gap_tx=step_hash(step))

@@ -1,94 +1,20 @@
-"""Signs the operator's transactions: assigns nonces, stores the signed bytes, then sends them.
+"""Sends the operator's transactions: assigns nonces, stores the signed bytes, then sends them.
 
-Only this module signs with the operator's key (account 0 of development chains aside). Nothing else
-runs between choosing a nonce and the commit, so no nonce is assigned twice; a stored transaction
-that was not sent is sent by the next process. The signed bytes equal those of eth-account, in a
-tenth of its time.
+One transaction at a time is between the choice of its nonce and the commit, so no nonce is assigned
+twice. A stored transaction that was not sent is sent by the next process.
 """
 
 import asyncio
-import re
 from collections.abc import Sequence
 from typing import Final
 
-from coincurve import PrivateKey
-
-from clob.signing import keccak256
-from clob.signing.secp import checksummed
-from clob_server.chain.eth.accounts import RlpValue, rlp
 from clob_server.chain.failpoints import failpoint
-from clob_server.chain.tx.gas_fees import Fees
 from clob_server.chain.tx.gas_limits import GasEstimator, Probe, StepCall
-from clob_server.chain.tx.node import Node
+from clob_server.chain.tx.node import PAUSE_MAX_S, PAUSE_S, Node
 from clob_server.chain.tx.outbox import Outbox
+from clob_server.chain.tx.signer import Signer, SignerError
 from clob_server.chain.tx.steps import Draft, Operation, SignedTransaction, Step
 from clob_server.chain.tx.tracker import TransactionTracker
-
-FEE_MARKET: Final = b"\x02"
-"""Type byte of an EIP-1559 transaction."""
-EIP155_PARITY: Final = 35
-"""Offset of v in a legacy transaction (EIP-155), besides the parity and twice the chain id."""
-WORD_BYTES: Final = 32
-"""Length of r and of s."""
-
-_KEY: Final = re.compile(r"(?:0x)?([0-9a-fA-F]{64})")
-
-
-class Signer:
-    """Signs with one key for one chain.
-
-    Args:
-        key: the private key, 32 bytes in hex.
-        chain_id: chain id of the transactions.
-
-    Raises:
-        ValueError: the key is invalid.
-    """
-
-    def __init__(self, key: str, chain_id: int) -> None:
-        try:
-            digits = _KEY.fullmatch(key)
-            if digits is None:
-                raise ValueError
-            self._key = PrivateKey(bytes.fromhex(digits[1]))
-        except Exception:  # the library's message may contain the key
-            raise ValueError("the operator's key must be 32 bytes in hex") from None
-        public = self._key.public_key.format(compressed=False)
-        self.address: Final[str] = checksummed(keccak256(public[1:])[12:])
-        """Address of the key, EIP-55."""
-        self._chain_id = chain_id
-
-    def sign(self, draft: Draft, fees: Fees) -> SignedTransaction:
-        """Sign a step that has a nonce."""
-        raw = self._legacy(draft, fees) if fees.is_legacy else self._fee_market(draft, fees)
-        return SignedTransaction(f"0x{keccak256(raw).hex()}", raw, fees.max_fee, fees.tip)
-
-    def _fee_market(self, draft: Draft, fees: Fees) -> bytes:
-        """Encode an EIP-1559 transaction without an access list."""
-        assert draft.nonce is not None
-        head = self._chain_id, draft.nonce, fees.tip, fees.max_fee
-        fields: list[RlpValue] = [*head, draft.gas, *payload(draft), ()]
-        signature = self._signature(FEE_MARKET + rlp(fields))
-        return FEE_MARKET + rlp([*fields, *signature])
-
-    def _legacy(self, draft: Draft, fees: Fees) -> bytes:
-        """Encode a legacy transaction with EIP-155 replay protection."""
-        assert draft.nonce is not None
-        fields: list[RlpValue] = [draft.nonce, fees.max_fee, draft.gas, *payload(draft)]
-        parity, r, s = self._signature(rlp([*fields, self._chain_id, 0, 0]))
-        return rlp([*fields, EIP155_PARITY + 2 * self._chain_id + parity, r, s])
-
-    def _signature(self, data: bytes) -> tuple[int, int, int]:
-        """Sign data and return parity, r and s; s is low."""
-        signed = self._key.sign_recoverable(keccak256(data), hasher=None)
-        r, s = signed[:WORD_BYTES], signed[WORD_BYTES : 2 * WORD_BYTES]
-        return signed[-1], int.from_bytes(r), int.from_bytes(s)
-
-
-def payload(draft: Draft) -> tuple[bytes, int, bytes]:
-    """Return recipient, value and calldata of a transaction."""
-    return bytes.fromhex(draft.target[2:]), draft.value, draft.data
-
 
 GAS_TIMES: Final = 1.2
 """Factor on the node's gas estimate."""
@@ -116,8 +42,15 @@ class Sender:
         self._signer = signer
         self._tracker = tracker
         self._probes: dict[int, Probe] = {}
+        self._signing = asyncio.Lock()
+        self._waiting = ""
         self.gas_estimator: Final[GasEstimator] = GasEstimator(signer.address)
         """Gas limits of the steps."""
+
+    @property
+    def problem(self) -> str:
+        """Why transactions cannot be signed; empty if they can, as far as it is known."""
+        return self._waiting or self._signer.problem
 
     async def send(
         self, operation: Operation, calls: Sequence[StepCall], then: StepCall | None = None
@@ -161,28 +94,62 @@ class Sender:
             return None
         return self.gas_estimator.read_probe(probe, reply)
 
-    def sign_at(self, operation: Operation, call: StepCall, nonce: int, gas: int) -> None:
+    async def sign_at(self, operation: Operation, call: StepCall, nonce: int, gas: int) -> None:
         """Sign and durably store a step with a given nonce and gas limit."""
-        self._insert_signed(operation, call, nonce, gas)
-        self._outbox.commit()
+        draft = self._draft(operation, call, nonce, gas)
+        async with self._signing:
+            self._outbox.insert_signed(draft, await self._sign_draft(draft))
+            self._outbox.commit()
 
     async def _sign(self, operation: Operation, calls: Sequence[StepCall]) -> None:
         """Sign and durably store steps, or store why one would fail."""
         estimates = await self._estimates(operation, calls)
-        will_fail = any(isinstance(estimate, str) for estimate in estimates)
-        nonce = max(self._node.count_pending, self._outbox.next_nonce())
-        for place, (call, estimate) in enumerate(zip(calls, estimates, strict=True)):
-            if will_fail and not isinstance(estimate, str):
-                continue  # steps of one call are sent together or not at all
-            failpoint(operation.kind, call.name, "before_insert")
-            if isinstance(estimate, str):
-                self._outbox.insert_failed(self._draft(operation, call, None, 0), estimate)
-            else:
-                gas = gas_limit(estimate) if call.gas is None else call.gas
-                self._insert_signed(operation, call, nonce + place, gas)
+        if any(isinstance(estimate, str) for estimate in estimates):
+            # Steps of one call are sent together or not at all.
+            for call, estimate in zip(calls, estimates, strict=True):
+                if isinstance(estimate, str):
+                    failpoint(operation.kind, call.name, "before_insert")
+                    self._outbox.insert_failed(self._draft(operation, call, None, 0), estimate)
+        else:
+            await self._sign_all(operation, calls, [int(gas) for gas in estimates])
         self._outbox.commit()
         for call in calls:
             failpoint(operation.kind, call.name, "after_insert")
+
+    async def _sign_all(
+        self, operation: Operation, calls: Sequence[StepCall], estimates: Sequence[int]
+    ) -> None:
+        """Sign and durably store steps whose gas is known."""
+        async with self._signing:
+            nonce = max(self._node.count_pending, self._outbox.next_nonce())
+            drafts = [
+                self._draft(
+                    operation,
+                    call,
+                    nonce + place,
+                    gas_limit(estimate) if call.gas is None else call.gas,
+                )
+                for place, (call, estimate) in enumerate(zip(calls, estimates, strict=True))
+            ]
+            transactions = [await self._sign_draft(draft) for draft in drafts]
+            for draft, transaction in zip(drafts, transactions, strict=True):
+                failpoint(operation.kind, draft.name, "before_insert")
+                self._outbox.insert_signed(draft, transaction)
+            self._outbox.commit()
+
+    async def _sign_draft(self, draft: Draft) -> SignedTransaction:
+        """Sign a step with the current fees; wait for a signer that does not sign it."""
+        pause_s = PAUSE_S
+        while True:
+            try:
+                transaction = await self._signer.sign(draft, self._node.fees)
+            except SignerError as error:
+                self._waiting = f"{draft.name} waits: {error}"
+                await asyncio.sleep(pause_s)
+                pause_s = min(2 * pause_s, PAUSE_MAX_S)
+            else:
+                self._waiting = ""
+                return transaction
 
     async def _estimates(self, operation: Operation, calls: Sequence[StepCall]) -> list[int | str]:
         """Return the gas of each step, or the reason why it would fail.
@@ -210,10 +177,6 @@ class Sender:
             if all(isinstance(estimate, int) for estimate in estimates):
                 break
         return estimates
-
-    def _insert_signed(self, operation: Operation, call: StepCall, nonce: int, gas: int) -> None:
-        draft = self._draft(operation, call, nonce, gas)
-        self._outbox.insert_signed(draft, self._signer.sign(draft, self._node.fees))
 
     def _draft(self, operation: Operation, call: StepCall, nonce: int | None, gas: int) -> Draft:
         return Draft(

@@ -15,7 +15,7 @@ from clob_server.chain.eth.rpc import integer, parsing, result
 from clob_server.chain.tx.gas_fees import Fees, gwei, raise_fees
 from clob_server.chain.tx.node import Node
 from clob_server.chain.tx.outbox import Outbox
-from clob_server.chain.tx.sender import Signer
+from clob_server.chain.tx.signer import Signer, SignerError
 from clob_server.chain.tx.tracker import TrackedStep, TransactionTracker, log_fields
 
 SLOW_S: Final = 1.0
@@ -100,9 +100,9 @@ class StuckTransactions:
         if transaction is not None and transaction.get("blockNumber") is not None:
             return
         now_s = time.monotonic()
-        is_late = now_s - track.fee_sent_s > self._bump_after_s
+        is_late = now_s - track.fee_sent_s > self._bump_after_s and not self._signer.problem
         if is_late and track.nonce == self._node.count:
-            self._bump(track, now_s)
+            await self._bump(track)
         if transaction is None:
             if track.is_accepted:
                 self.num_rebroadcast += 1
@@ -144,20 +144,27 @@ class StuckTransactions:
             self._gap = None
             self._on_gap(nonce)
 
-    def _bump(self, track: TrackedStep, now_s: float) -> None:
+    async def _bump(self, track: TrackedStep) -> None:
         """Sign the step with a higher fee and the same nonce."""
         step = track.step
         newest, now = step.transactions[-1], self._node.fees
         sent_fees = Fees(newest.max_fee, newest.tip, now.is_legacy)
         fees = raise_fees(sent_fees, now, self._node.fee_max)
-        track.fee_sent_s = now_s
         if fees is None:
+            track.fee_sent_s = time.monotonic()
             _LOG.warning("the fee of a transaction is at its maximum", extra=log_fields(track))
             self._note(track, f"no block took it at {gwei(newest.max_fee)} per unit of gas")
             return
         if (self._node.balance or 0) < step.gas * fees.max_fee + step.value:
             return  # the operator is out of gas; a higher fee would not help
-        transaction = self._signer.sign(step, fees)
+        try:
+            transaction = await self._signer.sign(step, fees)
+        except SignerError as error:
+            self._note(track, f"no higher fee could be signed: {error}")
+            return
+        if track.future.done():  # it came into a block meanwhile
+            return
+        track.fee_sent_s = time.monotonic()
         self._outbox.add_transaction(step.number, transaction)
         self._outbox.commit()
         track.step = self._outbox.step(step.number)

@@ -6,6 +6,7 @@ that is, when the server exits; the next worker resumes pending operations.
 """
 
 import asyncio
+import contextlib
 import gc
 import logging
 import os
@@ -22,7 +23,7 @@ from clob_server.chain.eth.rpc import NodeError, Rpc, number, parsing
 from clob_server.chain.events import StartWatching, WatchTokens
 from clob_server.chain.subprocess import BEAT, BEAT_S
 from clob_server.chain.tx.outbox import Outbox, OutboxError
-from clob_server.chain.tx.sender import Signer
+from clob_server.chain.tx.signer import Signer, SignerError
 from clob_server.chain.tx.steps import Step
 from clob_server.chain.watcher.watcher import Watcher
 from clob_server.chain.worker.node_requests import NodeRequests
@@ -31,6 +32,7 @@ from clob_server.chain.worker.setup import (
     ForeignChainError,
     WorkerSetup,
     build_parts,
+    build_signer,
     first_of,
     open_outbox,
     rename_outbox,
@@ -58,6 +60,7 @@ class ChainWorker:
     def __init__(self, config: messages.Config, outbox: Outbox, signer: Signer, rpc: Rpc) -> None:
         self._config = config
         self._rpc = rpc
+        self._signer = signer
         self._outbox = outbox
         self._changed = asyncio.Event()
         self._problem = "the chain worker is not ready yet"
@@ -123,7 +126,9 @@ class ChainWorker:
         """Check the chain, then run the tracker, the node checks and the setup."""
         setup = WorkerSetup(self._config, self._parts, self._set_problem, self._on_step_end)
         await setup.identify()
-        await first_of(self._tracker.run(), self._check_node(setup), self._open(setup))
+        await first_of(
+            self._tracker.run(), self._check_node(setup), self._check_signer(), self._open(setup)
+        )
 
     async def _open(self, setup: WorkerSetup) -> None:
         """Finish the setup, accept operations, then watch the chain."""
@@ -152,6 +157,18 @@ class ChainWorker:
                 continue
             if self._node.count <= highest:
                 self._track_removed()
+
+    async def _check_signer(self) -> None:
+        """Check the signer, forever; log when it begins or ceases to be usable."""
+        problem = ""
+        while True:
+            with contextlib.suppress(SignerError):
+                await self._signer.check()
+            if self._signer.problem != problem:
+                problem = self._signer.problem
+                _LOG.warning(problem or "the signer can be used")
+                self._changed.set()
+            await asyncio.sleep(IDLE_S)
 
     def _track_removed(self) -> None:
         """Track again the steps that a reorganisation removed."""
@@ -200,7 +217,9 @@ class ChainWorker:
         problem = f"the operator {node.operator} is out of gas: it has {node.balance} wei"
         return messages.WorkerState(
             reachable=node.is_reachable,
-            detail=self._detail or (problem if is_out_of_gas else self._parts.stuck.waiting),
+            detail=self._detail
+            or self._parts.context.sender.problem
+            or (problem if is_out_of_gas else self._parts.stuck.waiting),
             head=node.head,
             operator=node.operator,
             operator_balance_wei=None if node.balance is None else str(node.balance),
@@ -256,7 +275,7 @@ async def work_on(folder: Path, lines: asyncio.StreamReader) -> int:
         if not isinstance(config, messages.Config):
             raise ValueError("the first message must be a config")
         rpc = Rpc(config.url, config.rpc_timeout_s)
-        signer = Signer(config.operator_key, config.chain_id)
+        signer = build_signer(config)
         outbox = open_outbox(folder, config, signer.address)
     except (ValueError, OutboxError, ForeignChainError) as error:
         _LOG.critical("the chain worker cannot start: %s", error)
@@ -271,6 +290,7 @@ async def work_on(folder: Path, lines: asyncio.StreamReader) -> int:
     finally:
         outbox.close()
         await rpc.close()
+        await signer.close()
     if code == RESTART:
         rename_outbox(outbox.path)
     return code

@@ -20,7 +20,7 @@ from clob_server.chain.operations.deploy import EXCHANGE_GAS, EXCHANGE_STEP, exc
 from clob_server.chain.operations.preconditions import Read
 from clob_server.chain.tx.gas_fees import GWEI, Fees
 from clob_server.chain.tx.node import Node, is_failure
-from clob_server.chain.tx.sender import Signer
+from clob_server.chain.tx.signer import LocalSigner
 from clob_server.chain.tx.steps import Draft, SignedTransaction
 
 FEES: Final = Fees(100 * GWEI, GWEI)
@@ -129,7 +129,7 @@ class ExchangeSetup:
             head=0,
         )
         fees = FEES._replace(is_legacy=self._node.fees.is_legacy)
-        return Signer(DEPLOYER.private_key, config.chain_id).sign(draft, fees)
+        return LocalSigner(DEPLOYER.private_key, config.chain_id).sign_at_once(draft, fees)
 
     # ----- checks ------------------------------------------------------------------------------
 

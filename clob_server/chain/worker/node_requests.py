@@ -14,7 +14,8 @@ from clob_server.chain.config import DEVELOPMENT_CHAIN
 from clob_server.chain.eth.accounts import ACCOUNTS
 from clob_server.chain.eth.rpc import NodeError, NodeRejectedError, integer, result
 from clob_server.chain.tx.node import Node
-from clob_server.chain.tx.sender import GAS_MORE, GAS_TIMES, Signer
+from clob_server.chain.tx.sender import gas_limit
+from clob_server.chain.tx.signer import LocalSigner
 from clob_server.chain.tx.steps import Draft
 
 
@@ -92,15 +93,15 @@ class NodeRequests:
             target=message.to,
             data=bytes.fromhex(message.data[2:]),
             value=int(message.value),
-            gas=int(integer(result(gas)) * GAS_TIMES) + GAS_MORE,
+            gas=gas_limit(integer(result(gas))),
             expects="",
             head=0,
         )
-        signed = signer_of(message.account, self._chain_id).sign(draft, self._node.fees)
+        signed = signer_of(message.account, self._chain_id).sign_at_once(draft, self._node.fees)
         return await self._node.rpc.ask("eth_sendRawTransaction", f"0x{signed.raw.hex()}")
 
 
 @cache
-def signer_of(account: int, chain_id: int) -> Signer:
+def signer_of(account: int, chain_id: int) -> LocalSigner:
     """Return the signer of an account."""
-    return Signer(ACCOUNTS[account].private_key, chain_id)
+    return LocalSigner(ACCOUNTS[account].private_key, chain_id)

@@ -183,7 +183,9 @@ class OperationRunner:
         steps = self._outbox.steps(operation.number)
         hashes = step_hashes(decode_work(operation.body).step_names, steps)
         if operation.status == "pending":
-            detail = next((wait_of(step) for step in steps if step.error and step.counts), "")
+            waits = (wait_of(step) for step in steps if step.error and step.counts)
+            signing = "" if self.context is None else self.context.sender.problem
+            detail = next(waits, signing)
             return messages.OperationPending(id=name, kind=kind, hashes=hashes, detail=detail)
         return messages.OperationFailed(
             id=name,
@@ -228,6 +230,8 @@ class OperationRunner:
         """Check, store and run an operation."""
         name, work = request.id, create_work(request.body)
         try:
+            if problem := context.sender.problem:
+                raise OperationRejectedError("CHAIN_UNAVAILABLE", problem)
             async with self._locks.hold(work.lock):
                 estimates = await self._check(context, work)
                 operation = self._outbox.begin(name, work.kind, body, request.now_ms)

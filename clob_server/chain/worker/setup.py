@@ -26,7 +26,9 @@ from clob_server.chain.operations.registry import decode_work
 from clob_server.chain.operations.reserved import ReservedAmounts
 from clob_server.chain.tx.node import Node
 from clob_server.chain.tx.outbox import Outbox, clock_ms
-from clob_server.chain.tx.sender import Sender, Signer
+from clob_server.chain.tx.remote_signer import RemoteSigner
+from clob_server.chain.tx.sender import Sender
+from clob_server.chain.tx.signer import LocalSigner, Signer
 from clob_server.chain.tx.steps import Operation, Step
 from clob_server.chain.tx.stuck import StuckTransactions
 from clob_server.chain.tx.tracker import TransactionTracker
@@ -52,6 +54,18 @@ class WorkerParts(NamedTuple):
     """Context of the operations; its addresses are those of a fresh chain."""
     tracker: TransactionTracker
     stuck: StuckTransactions
+
+
+def build_signer(config: Config) -> Signer:
+    """Return the signer of a config: its key, or the signer at its URL.
+
+    Raises:
+        ValueError: the key or the URL is invalid.
+    """
+    if not config.signer_url:
+        return LocalSigner(config.operator_key, config.chain_id)
+    url, operator = config.signer_url, config.operator
+    return RemoteSigner(url, operator, config.chain_id, config.rpc_timeout_s)
 
 
 def build_parts(

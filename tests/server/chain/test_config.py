@@ -9,8 +9,10 @@ import pytest
 
 from clob_server.chain.config import (
     DEVELOPMENT,
+    OperatorAccess,
     contracts_of,
     free_port,
+    operator_access,
     operator_key,
     operator_of,
     redacted_url,
@@ -21,6 +23,7 @@ from clob_server.settings import SettingsError
 
 ONE, TWO, THREE = (f"0x{number:040x}" for number in (1, 2, 3))
 NODE = "https://user:secret@rpc.example:8545/v3/token?key=1"
+SIGNER = "https://user:secret@signer.example:9000/sign"
 CONTRACTS = {"stablecoin": ONE, "collateral": TWO, "conditional_tokens": THREE}
 PRODUCTION = {
     "environment": "production",
@@ -61,8 +64,17 @@ def test_default_chain_is_embedded_in_the_test_environment_only(values, source):
     ({"chain": "none", "operator_key_file": "x"}, "--operator-key-file cannot be used with"),
     ({"chain": NODE, "stablecoin": ONE}, "--conditional-tokens must be set together"),
     ({"chain": NODE, **CONTRACTS, "collateral": "0x1"}, "--collateral: collateral must be 0x and"),
-    ({"chain": NODE, "chain_id": "1"}, "needs --operator-key-file, except on chain 31337"),
+    ({"chain": NODE, "chain_id": "1"}, "needs --operator-key-file or --operator-signer, except on"),
     ({"chain": NODE, "operator_key_file": "/nowhere"}, "--operator-key-file cannot be read"),
+    ({"operator_signer": SIGNER, "operator_address": ONE}, "--operator-signer, --operator-address "
+     "cannot be used with --chain embedded"),
+    ({"chain": NODE, "operator_signer": SIGNER}, "--operator-signer needs --operator-address"),
+    ({"chain": NODE, "operator_signer": "x", "operator_address": ONE}, "--operator-signer must be"),
+    ({"chain": NODE, "operator_signer": SIGNER, "operator_address": "0x1"},
+     '--operator-address must be 0x and 40 hex digits; got "0x1"'),
+    ({"chain": NODE, "operator_address": ONE}, "only be used with --operator-signer"),
+    ({"chain": NODE, "operator_signer": SIGNER, "operator_address": ONE, "operator_key_file": "x"},
+     "--operator-key-file cannot be used with --operator-signer"),
     (PRODUCTION | {"chain": "embedded"}, "--chain embedded is available in the test environment"),
     (PRODUCTION | {"chain": NODE}, "in production needs --stablecoin, --collateral and"),
     (PRODUCTION | {"chain": NODE} | CONTRACTS, "needs --operator-key-file"),
@@ -142,6 +154,12 @@ def test_private_key_file_and_mounted_secrets_are_read(tmp_path, key_file, is_of
 def test_key_file_must_be_a_regular_file(tmp_path):
     with pytest.raises(SettingsError, match=f"{tmp_path} must be a regular file"):
         settings(chain=NODE, operator_key_file=str(tmp_path))
+
+
+def test_signer_replaces_the_key():
+    chosen = settings(chain=NODE, chain_id="1", operator_signer=SIGNER, operator_address=ONE)
+    assert operator_access(chosen) == OperatorAccess(signer_url=SIGNER, address=ONE)
+    assert operator_of(chosen) == ONE
 
 
 def test_development_chain_uses_the_default_operator():
