@@ -38,6 +38,7 @@ NEEDS = {
     "root": r"^(useradd|sudo|install) |/(opt|etc|var)/",
     "a public network": r"^(pip install|git clone|python -m tests.real.published|clob record wss:)",
     "a chain": r" --chain https://",
+    "a key": r"^python -m clob_server\.chain\.signer ",
     "an installation": r"^make( (?!run|help)\w+)?$|^\.venv/",
     "minutes": (
         r"^make (test|bench)$|^CFLAGS=.* build_ext|^python -m benchmarks\b|^pytest benchmarks/"

@@ -42,7 +42,7 @@ _BYTES: Final = re.compile(r"0x(?:[0-9a-fA-F]{2})*")
 _LOG: Final = logging.getLogger("clob_server.signer")
 
 
-class RequestError(Exception):
+class SigningRequestError(Exception):
     """A request is answered with a JSON-RPC error."""
 
     def __init__(self, code: int, message: str) -> None:
@@ -82,7 +82,7 @@ class SigningService:
         number = request.get("id")
         try:
             result = self._result(request.get("method"), request.get("params", []))
-        except RequestError as error:
+        except SigningRequestError as error:
             _LOG.warning("rejected: %s", error)
             return error_response(number, error.code, str(error))
         return {"jsonrpc": "2.0", "id": number, "result": result}
@@ -91,9 +91,9 @@ class SigningService:
         if method == "eth_accounts":
             return [self._signer.address.lower()]
         if method != "eth_signTransaction":
-            raise RequestError(UNKNOWN_METHOD, f"unknown method {method!r:.80}")
+            raise SigningRequestError(UNKNOWN_METHOD, f"unknown method {method!r:.80}")
         if not isinstance(params, list) or len(params) != 1 or not isinstance(params[0], dict):
-            raise RequestError(INVALID_PARAMS, "params must be a list of one transaction")
+            raise SigningRequestError(INVALID_PARAMS, "params must be a list of one transaction")
         return self._sign(params[0])
 
     def _sign(self, transaction: dict[str, Any]) -> str:
@@ -119,19 +119,21 @@ class SigningService:
         """Reject a transaction of another account or chain, or to another recipient."""
         sender = transaction.get("from")
         if not isinstance(sender, str) or sender.lower() != self._signer.address.lower():
-            raise RequestError(NOT_SIGNED, f"no key of the account {sender!r:.80}")
+            raise SigningRequestError(NOT_SIGNED, f"no key of the account {sender!r:.80}")
         chain_id = number_of(transaction, "chainId", hex(self._chain_id))
         if chain_id != self._chain_id:
             problem = f"signs for chain {self._chain_id}; got chain {chain_id}"
-            raise RequestError(NOT_SIGNED, problem)
+            raise SigningRequestError(NOT_SIGNED, problem)
         recipient = transaction.get("to") or ""
         if recipient:
             try:
                 fields.address("to", recipient)
             except RejectedError as error:
-                raise RequestError(INVALID_PARAMS, str(error)) from None
+                raise SigningRequestError(INVALID_PARAMS, str(error)) from None
         if self._recipients and recipient.lower() not in self._recipients:
-            raise RequestError(NOT_SIGNED, f"the recipient {recipient or 'none'} is not allowed")
+            raise SigningRequestError(
+                NOT_SIGNED, f"the recipient {recipient or 'none'} is not allowed"
+            )
 
 
 def error_response(number: Any, code: int, message: str) -> dict[str, Any]:
@@ -145,7 +147,9 @@ def text_of(
     """Return a member of a transaction as hex text."""
     value = transaction.get(name, default)
     if not isinstance(value, str) or pattern.fullmatch(value) is None:
-        raise RequestError(INVALID_PARAMS, f"{name} must be 0x and hex digits; got {value!r:.80}")
+        raise SigningRequestError(
+            INVALID_PARAMS, f"{name} must be 0x and hex digits; got {value!r:.80}"
+        )
     return value
 
 
@@ -168,7 +172,7 @@ def fees_of(transaction: dict[str, Any]) -> Fees:
     return Fees(number_of(transaction, "maxFeePerGas"), tip)
 
 
-class Handler(BaseHTTPRequestHandler):
+class SignerHandler(BaseHTTPRequestHandler):
     """Handles the requests of one connection."""
 
     protocol_version = "HTTP/1.1"
@@ -206,7 +210,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         signer = LocalSigner(read_key(arguments.key_file, "KEY_FILE"), arguments.chain_id)
         service = SigningService(signer, arguments.chain_id, frozenset(arguments.to))
-        server = ThreadingHTTPServer((LOOPBACK, arguments.port), partial(Handler, service))
+        server = ThreadingHTTPServer((LOOPBACK, arguments.port), partial(SignerHandler, service))
     except (SettingsError, OSError, ValueError, OverflowError) as error:
         sys.stderr.write(f"clob-signer: {error}\n")
         return UNUSABLE
