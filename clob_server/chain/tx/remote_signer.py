@@ -127,9 +127,9 @@ def difference(transaction: UnsignedTransaction, raw: bytes, address: str) -> st
     if isinstance(decoded, bytes) or len(decoded) != num_fields + 3:
         return f"it does not have {num_fields + 3} fields"
     expected = unrlp(rlp(transaction.fields))
+    assert isinstance(expected, list)
     for name, got, wanted in zip(transaction.names, decoded, expected, strict=False):
         if got != wanted:
-            assert not isinstance(wanted, int)
             return f"{name} is {field_text(got)}; expected {field_text(wanted)}"
     return _signature_problem(transaction, raw, decoded[num_fields:], address)
 
