@@ -9,6 +9,7 @@ cdef extern from "_keccak.h" nogil:
 
 
 def keccak256(data not None):
+    """Return the 32-byte Keccak-256 hash: SHA-3 before NIST changed its padding."""
     cdef bytes raw = data if type(data) is bytes else bytes(memoryview(data))
     cdef uint8_t hash[32]
     hash_of(<const uint8_t*>PyBytes_AS_STRING(raw), PyBytes_GET_SIZE(raw), hash)

@@ -183,9 +183,16 @@ class SignerHandler(BaseHTTPRequestHandler):
         super().__init__(*arguments)
 
     def do_POST(self) -> None:
-        """Answer a JSON-RPC request; a web page cannot send this content type unasked."""
+        """Answer a JSON-RPC request.
+
+        A web page cannot send this content type to another site unasked, and a page whose own name
+        leads to this machine sends that name as host.
+        """
         length = self.headers.get("Content-Length", "")
-        if self.headers.get_content_type() != "application/json":
+        host = self.headers.get("Host", "").partition(":")[0]
+        if host not in (LOOPBACK, "localhost"):
+            self.send_error(421, f"Host must be {LOOPBACK} or localhost")
+        elif self.headers.get_content_type() != "application/json":
             self.send_error(415, "Content-Type must be application/json")
         elif not length.isdecimal() or int(length) > BODY_BYTES_MAX:
             self.send_error(413, f"Content-Length must be at most {BODY_BYTES_MAX}")

@@ -106,6 +106,8 @@ def test_pages_and_large_bodies_are_rejected(signer):
     body = json.dumps({"id": 1, "method": SIGN, "params": [FIELDS]})
     headers = {"content-type": "text/plain"}
     assert httpx.post(signer.url, content=body, headers=headers).status_code == 415
+    rebound = {"content-type": "application/json", "host": "page.example:9000"}
+    assert httpx.post(signer.url, content=body, headers=rebound).status_code == 421
     large = b" " * (1 << 20) + body.encode()
     headers = {"content-type": "application/json"}
     assert httpx.post(signer.url, content=large, headers=headers).status_code == 413
