@@ -314,7 +314,7 @@ class HttpProtocol(TrackedConnection, HttpToolsProtocol):
                 lines = [b"%b %b HTTP/%b" % (self.parser.get_method(), self.url, version)]
                 lines += [b"%b: %b" % each for each in self.headers if each[0] != b"upgrade"]
                 data = b"\r\n".join([*lines, b"", data[upgrade.args[0] :]])
-                self.parser = httptools.HttpRequestParser(self)
+                self.parser: httptools.HttpRequestParser = httptools.HttpRequestParser(self)
             else:
                 return False
 

@@ -53,8 +53,8 @@ class RemoteSigner(Signer):
         self._rpc = Rpc(url, timeout_s, name="signer")
         self._name = f"the signer at {self._rpc.host}"
         self._chain_id = chain_id
-        self.address = address
-        self.problem = f"{self._name} has not been queried yet"
+        self.address: str = address
+        self.problem: str = f"{self._name} has not been queried yet"
 
     async def check(self) -> None:
         """Check that the signer responds and has the operator's account."""

@@ -127,7 +127,7 @@ class LocalSigner(Signer):
             self._key = PrivateKey(bytes.fromhex(digits[1]))
         except Exception:  # the library's message may contain the key
             raise ValueError("the operator's key must be 32 bytes in hex") from None
-        self.address = address_of(self._key.public_key.format(compressed=False))
+        self.address: str = address_of(self._key.public_key.format(compressed=False))
         self._chain_id = chain_id
 
     async def sign(self, draft: Draft, fees: Fees) -> SignedTransaction:
