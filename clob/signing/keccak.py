@@ -1,6 +1,7 @@
 """Keccak-256, compiled or of pycryptodome, and checksummed addresses (EIP-55)."""
 
 import os
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 EMPTY_HASH: Final = "c5d2460186f7233c927e7db2dcc703c0e500b653ca82273b7bfad8045d85a470"
@@ -21,10 +22,8 @@ def hash_of(data: bytes) -> bytes:
 
 keccak256 = hash_of
 if not TYPE_CHECKING and os.environ.get("CLOB_PURE_PYTHON") != "1":
-    try:
+    with suppress(ImportError):  # clob.book warns about it
         from clob.signing._keccak_c import keccak256
-    except ImportError:
-        keccak256 = hash_of  # clob.book warns about it
 
 
 def checksummed(raw: bytes) -> str:
