@@ -196,10 +196,19 @@ def _operator_address(settings: Settings) -> str:
     """Return the address of the operator whose key a signer holds, EIP-55."""
     if not settings.operator_address:
         raise SettingsError("--operator-signer needs --operator-address")
+    return read_address("--operator-address", settings.operator_address)
+
+
+def read_address(option: str, text: str) -> str:
+    """Return the address of an option with its checksum, EIP-55.
+
+    Raises:
+        SettingsError: it is not an address.
+    """
     try:
-        return fields.address("operator-address", settings.operator_address)
+        return fields.address(option, text)
     except RejectedError as error:
-        raise SettingsError(f"--{error}") from None
+        raise SettingsError(str(error)) from None
 
 
 def operator_key(settings: Settings) -> str:

@@ -8,15 +8,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from clob import RejectedError
 from clob.program import print_text
-from clob.signing import fields
 from clob_server.chain.config import (
     OPERATOR_SETTINGS,
     OUTBOX_FOLDER,
     Addresses,
     is_url,
     operator_access,
+    read_address,
     redacted_url,
     wei_of,
 )
@@ -79,7 +78,7 @@ def deploy(arguments: argparse.Namespace, environ: Mapping[str, str]) -> int:
 
     try:
         settings = read(arguments, environ)
-        owner = address("owner", arguments.owner) if arguments.owner else ""
+        owner = read_address("--owner", arguments.owner) if arguments.owner else ""
         access = operator_access(settings)
         config = Config(
             url=settings.chain,
@@ -89,8 +88,10 @@ def deploy(arguments: argparse.Namespace, environ: Mapping[str, str]) -> int:
             operator=access.address,
             addresses=Addresses(
                 stablecoin="",
-                collateral=address("collateral", settings.collateral),
-                conditional_tokens=address("conditional-tokens", settings.conditional_tokens),
+                collateral=read_address("--collateral", settings.collateral),
+                conditional_tokens=read_address(
+                    "--conditional-tokens", settings.conditional_tokens
+                ),
             ),
             domain_name=settings.eip712_name,
             domain_version=settings.eip712_version,
@@ -136,11 +137,3 @@ def read(arguments: argparse.Namespace, environ: Mapping[str, str]) -> Settings:
         rule = "--chain must be the http or https URL of a node"
         raise SettingsError(f"{rule}; got {settings.chain!r}")
     return settings
-
-
-def address(name: str, text: str) -> str:
-    """Parse an address."""
-    try:
-        return fields.address(name, text)
-    except RejectedError as error:
-        raise SettingsError(f"--{error}") from None

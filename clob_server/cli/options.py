@@ -13,12 +13,11 @@ from os.path import expanduser
 from pathlib import Path
 from typing import Any, Final, get_type_hints
 
-from clob import RejectedError
-from clob.signing import InvalidDomainError, fields
+from clob.signing import InvalidDomainError
 from clob_server.api.docstrings import field_texts
 from clob_server.auth.sites import check_sites
 from clob_server.auth.tokens import public_key
-from clob_server.chain.config import check_chain, is_url
+from clob_server.chain.config import check_chain, is_url, read_address
 from clob_server.core.registry import DAY_UNITS
 from clob_server.dialects.polymarket.wallets import check_dialect, defaults
 from clob_server.settings import (
@@ -151,7 +150,8 @@ def read_settings(given: Mapping[str, str | None], environ: Mapping[str, str]) -
     if values.get("demo"):
         values.setdefault("data_dir", DEMO_DIR)
     if "operators" in values:
-        values["operators"] = addresses("--operators", values["operators"])
+        listed = values["operators"]
+        values["operators"] = tuple(read_address("--operators", each) for each in listed)
     if values.get("dialect") == POLYMARKET:
         values = defaults(values)
     settings = Settings(**values)
@@ -221,14 +221,6 @@ def read_value(source: str, name: str, text: str, kind: Any) -> Any:
     if not least <= number <= most:
         raise SettingsError(f"{source} must be from {least} to {most}; got {text!r}")
     return number
-
-
-def addresses(option: str, texts: Iterable[str]) -> tuple[str, ...]:
-    """Return addresses as they are compared, with the checksum of EIP-55."""
-    try:
-        return tuple(fields.address(option, text) for text in texts)
-    except RejectedError as error:
-        raise SettingsError(str(error)) from None
 
 
 def check_urls(settings: Settings) -> None:
