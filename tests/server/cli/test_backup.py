@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+import time
 from contextlib import closing
 
 import pytest
@@ -20,7 +21,7 @@ from clob_server.log.backup import PART_BYTES, Contents, LogSource, copy_log
 from tests.server.crash import Load, Witness, prepare_folder
 from tests.server.history.logs import random_log
 from tests.server.history.test_history import BUYER, SELLER, TOKEN, gasless, token_of
-from tests.server.live import live_server
+from tests.server.live import START_S, live_server
 
 SETTINGS = {"rate_limits": False, "log_level": "error"}
 
@@ -240,6 +241,10 @@ def test_restore_that_loses_nothing_leaves_the_markets_open(run, tmp_path):
 def test_folder_of_a_running_server_is_rejected(run, tmp_path):
     random_log(tmp_path / "other", count=20)
     with live_server(tmp_path / "data", **SETTINGS):
+        deadline = time.monotonic() + START_S  # the history process makes its files meanwhile
+        while not (tmp_path / "data" / "history.db-shm").exists():
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
         before = sorted(each.name for each in (tmp_path / "data").iterdir())
         for words in (["backup", tmp_path / "copy"], ["restore", tmp_path / "other"]):
             code, _, err = run(*words, "--data-dir", tmp_path / "data")
