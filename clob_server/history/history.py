@@ -321,15 +321,15 @@ class History:
         Raises:
             ApiError: RECOVERING, history is too far behind.
         """
-        hashed = order_hash_in(order_ref)
-        # Before the first order the file may not exist.
-        seq = self._engine.seq if self._state.num_orders else 0
+        if not self._state.num_orders:  # the file may not exist
+            return None
+        hashed, seq = order_hash_in(order_ref), self._engine.seq
 
         def find(reader: StoreReader) -> bytes | None:
             return reader.order(order_ref) if hashed is None else reader.order_by_hash(hashed)
 
         body = await self.read(find) if self._written else None
-        if body is None and seq:
+        if body is None:
             await self.wait_for(seq)
             body = await self.read(find, seq)
         return None if body is None else _ORDER.decode(body)

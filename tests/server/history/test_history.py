@@ -289,6 +289,7 @@ def test_empty_server_answers_without_a_history_file(tmp_path):
     """The follower creates the file, perhaps late."""
     with live_server(tmp_path, **SETTINGS) as live:
         pid = eventually(lambda: follower_of(live))
+        eventually(lambda: "\nclob_history_lag_commands 0.0" in live.http.get("/metrics").text)
         os.kill(pid, signal.SIGSTOP)
         try:
             for path in tmp_path.glob("history.*"):
