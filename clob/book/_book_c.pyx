@@ -424,19 +424,23 @@ cdef class Book:
 
     def ahead(self, order_id):
         """Return the number and size of the orders ahead of one in its queue."""
-        cdef uint32_t slot
         cdef uint64_t num_orders = 0
-        cdef u128 lots = 0
+        cdef u128 lots
         self.acquire()
         try:
-            slot = self.core.nodes[find_slot(self, order_id)].prev
-            while slot != NIL:
-                num_orders += 1
-                lots += size_of(self.core.nodes + slot)
-                slot = self.core.nodes[slot].prev
+            lots = lots_ahead(&self.core, find_slot(self, order_id), &num_orders)
             return _depth.Ahead(num_orders, total_wei(self, lots))
         finally:
             self.busy = False
+
+    def _lots_ahead(self, order_id, /):
+        """Return the lots ahead of an order in its queue, by number; -1 if it does not rest."""
+        cdef uint32_t slot
+        cdef uint64_t num_orders = 0
+        self.acquire()
+        self.busy = False
+        slot = index_find(&self.core, order_id)
+        return -1 if slot == NIL else integer(lots_ahead(&self.core, slot, &num_orders))
 
     def number_of(self, order_id):
         """Return the number of an order in records."""

@@ -226,6 +226,10 @@ class Views(Queues):
             size += other.remaining
         return Ahead(num_orders, size)
 
+    def _lots_ahead(self, order_id: int, /) -> int:
+        """Return the lots ahead of an order in its queue, by number; -1 if it does not rest."""
+        return self.ahead(order_id).size // self.lot_wei if order_id in self else -1
+
     @alone
     def number_of(self, order_id: str | int) -> int:
         """Return the number of an order in records.

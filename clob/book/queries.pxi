@@ -33,6 +33,17 @@ cdef object other_best(const Core* core, int side, uint32_t owner):
     return None
 
 
+cdef u128 lots_ahead(const Core* core, uint32_t slot, uint64_t* num_orders) noexcept nogil:
+    """Return the lots ahead of an order in its queue, and count their orders."""
+    cdef u128 lots = 0
+    slot = core.nodes[slot].prev
+    while slot != NIL:
+        num_orders[0] += 1
+        lots += size_of(core.nodes + slot)
+        slot = core.nodes[slot].prev
+    return lots
+
+
 cdef object depth_of(Book self, object limit):
     return _depth.Depth(
         self.market, self.token, self.core.seq,

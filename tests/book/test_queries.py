@@ -295,3 +295,12 @@ def test_best_of_others_skips_orders_of_one_owner(book_class):
     for owner in (0, -1, 2**31, True, None):
         with pytest.raises(ValueError, match="owner must be an integer from 1 to"):
             book._best_of_others(owner)
+
+
+def test_lots_ahead_are_those_of_older_orders_at_the_price(book_class):
+    book = book_class(lot_wei=10)
+    assert book._lots_ahead(1) == -1
+    book.run(batch(bid(1, 48, 5), bid(2, 48, 7), bid(3, 49, 1), bid(4, 48, 1), ask(5, 60, 2)))
+    assert [book._lots_ahead(order_id) for order_id in (1, 2, 3, 4, 5, 6)] == [0, 5, 0, 12, 0, -1]
+    book.cancel(1)
+    assert [book._lots_ahead(order_id) for order_id in (1, 2, 4)] == [-1, 0, 7]

@@ -82,7 +82,7 @@ cdef class StreamDriver:
     cpdef _handle_own_fills(self, instrument, list own, Py_ssize_t event)
     cpdef _rewrite_best(self, instrument, bint changed)
 
-    @cython.locals(own=list, first=Py_ssize_t, fill=OwnFill)
+    @cython.locals(own=list, first=Py_ssize_t)
     cpdef tuple submit(
         self, ts_ns, instrument, order_id, kind, side, price, size, flags
     )

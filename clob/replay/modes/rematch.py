@@ -358,7 +358,7 @@ class StreamDriver:
         first = self._num_fills
         rejection = self._execute_own(book)
         if rejection:
-            return rejection, 0, []
+            return rejection, -1, []
         own: list[OwnFill] = []
         if self._num_fills > first:
             own = own_fills(self._fill_words, first, self._num_fills, instrument, OWN_ID, True)
@@ -366,14 +366,10 @@ class StreamDriver:
             self._tag_fills(instrument)
         if flags & POLICY in CANCEL_RESTING:
             own += self._cancelled_own(ts_ns, instrument)
-        if order_id not in book:
-            return 0, 0, own
-        self._resting[order_id] = instrument
-        # The order lost size by trades only: the self-trade policies here do not reduce orders.
-        for fill in own:
-            if not fill.resting:
-                size -= fill.size
-        return 0, size, own
+        ahead = book._lots_ahead(order_id)
+        if ahead >= 0:
+            self._resting[order_id] = instrument
+        return 0, ahead, own
 
     def cancel(self, ts_ns: int, instrument: int, order_id: int) -> bool:
         """Cancel an own order; see :meth:`clob.replay.sim.driver.Driver.cancel`."""

@@ -66,6 +66,7 @@ class Sampler:
         self._times: list[int] = []
         self._snapshots: list[list[Records]] = []
         self.books: Mapping[int, Book] = driver.books
+        self.history: Mapping[int, Book] = driver.history
         self.lot_wei: int = driver.lot_wei
         self.start_ns: int = driver.start_ns
         self.last_ns: int = driver.last_ns

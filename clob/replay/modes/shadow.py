@@ -39,19 +39,21 @@ class ShadowDriver(ShadowFlow):
         try:
             execution = execute(matchable_orders(book, Side(side), price, size), size, flags)
         except RejectedError as error:
-            return error.number, 0, []
+            return error.number, -1, []
         if execution.rejection:
-            return execution.rejection, 0, []
+            return execution.rejection, -1, []
         own = self._trade(book, ts_ns, instrument, order_id, execution)
         gone = {order.order_id for order in execution.cancels}
         for order in [one for one in book.own.values() if one.order_id in gone]:
             book.remove(order)
             own.append(OwnFill(ts_ns, instrument, order.order_id, 0, 0, True, 0))
-        rests = 0 if kind == Kind.IOC or flags & FOK else execution.left
-        if rests:
-            book.rest(OwnResting(order_id, Side(side), price, rests, self.next_index))
+        ahead = -1
+        if execution.left and kind != Kind.IOC and not flags & FOK:
+            order = OwnResting(order_id, Side(side), price, execution.left, self.next_index)
+            book.rest(order)
+            ahead = book.ahead(order_id).size // book.lot_wei
         self.reset_search()
-        return 0, rests, own
+        return 0, ahead, own
 
     def _trade(
         self, book: ShadowBook, ts_ns: int, instrument: int, order_id: int, execution: Execution

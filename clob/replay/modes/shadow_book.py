@@ -7,7 +7,7 @@ are lots and prices ticks, unless wei is stated.
 
 import dataclasses
 from bisect import insort
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from clob.book import Book
@@ -149,27 +149,32 @@ class ShadowBook:
     @property
     def best_bid(self) -> int | None:
         """Highest price of a buy order, including own orders, or None."""
-        return self._best(Side.BUY, self.history.best_bid)
+        return self._best(Side.BUY)
 
     @property
     def best_ask(self) -> int | None:
         """Lowest price of a sell order, including own orders, or None."""
-        return self._best(Side.SELL, self.history.best_ask)
+        return self._best(Side.SELL)
 
     def _best_of_others(self, owner: int, /) -> tuple[int | None, int | None]:
-        """Return the best bid and the best ask of history, which has no own orders."""
+        """Return the best bid and the best ask without own orders and the volume they took."""
         del owner
-        return self.history.best_bid, self.history.best_ask
+        return self._best_left(Side.BUY), self._best_left(Side.SELL)
 
-    def _best(self, side: Side, price: int | None) -> int | None:
-        """Return the best price of a side, from the best price in history's book or None."""
+    def _best_left(self, side: Side) -> int | None:
+        """Return the best price of history at which own orders left some volume, or None."""
+        history = self.history
+        best = history.best_bid if side is Side.BUY else history.best_ask
         for taken in self.taken.values():
-            if taken.price == price and taken.side is side:
-                # Nothing may be left of that level.
-                depth = self.depth(1)
-                levels = depth.bids if side is Side.BUY else depth.asks
-                return levels[0].price if levels else None
-        own = self.sides[side]
+            if taken.price == best and taken.side is side:
+                depth = history.depth(len(self.taken) + 1)
+                left = self._merged(side, depth.bids if side is Side.BUY else depth.asks, ())
+                return left[0].price if left else None
+        return best
+
+    def _best(self, side: Side) -> int | None:
+        """Return the best price of a side, own orders included."""
+        price, own = self._best_left(side), self.sides[side]
         if not own or price is None:
             return own[0].price if own else price
         return max(price, own[0].price) if side is Side.BUY else min(price, own[0].price)
@@ -181,14 +186,19 @@ class ShadowBook:
         """
         # As many levels may be empty as there are orders with taken volume.
         depth = self.history.depth(None if limit is None else limit + len(self.taken))
-        bids, asks = self._merged(Side.BUY, depth.bids), self._merged(Side.SELL, depth.asks)
+        bids, asks = (
+            self._merged(side, levels, self.sides[side])
+            for side, levels in ((Side.BUY, depth.bids), (Side.SELL, depth.asks))
+        )
         return Depth(depth.market, depth.token, depth.seq, bids[:limit], asks[:limit])
 
-    def _merged(self, side: Side, levels: tuple[Level, ...]) -> tuple[Level, ...]:
+    def _merged(
+        self, side: Side, levels: tuple[Level, ...], own: Sequence[OwnResting]
+    ) -> tuple[Level, ...]:
         """Return the best levels of a side, with own orders and without the volume they took."""
         history, lot_wei = self.history, self.lot_wei
         taken_here = [(one, taken) for one, taken in self.taken.items() if taken.side is side]
-        if not taken_here and not self.sides[side]:
+        if not taken_here and not own:
             return levels
         changes: dict[int, tuple[int, int]] = {}
         for order_id, taken in taken_here:
@@ -197,7 +207,7 @@ class ShadowBook:
                 used = min(remaining, taken.size * lot_wei)
                 size, count = changes.get(taken.price, (0, 0))
                 changes[taken.price] = (size - used, count - (used == remaining))
-        for order in self.sides[side]:
+        for order in own:
             size, count = changes.get(order.price, (0, 0))
             changes[order.price] = (size + order.left * lot_wei, count + 1)
         return tuple(_changed(levels, changes, side))

@@ -30,7 +30,9 @@ class Driver(Protocol):
     """Executes recorded events up to a time, and own orders between them."""
 
     books: Mapping[int, Book]
-    """The books by instrument."""
+    """The books by instrument, as the strategy sees them."""
+    history: Mapping[int, Book]
+    """The books in which the recorded flow is executed: ``books``, or books without own orders."""
     lot_wei: int
     """Wei in one lot."""
     start_ns: int
@@ -89,8 +91,8 @@ class Driver(Protocol):
             flags: bits of ``Flag``, including the self-trade policy.
 
         Returns:
-            The number of the rejection or 0; the lots that rest; the fills of the order and of own
-            orders that it met.
+            The number of the rejection or 0; the lots ahead of the order in its queue, or -1 if it
+            does not rest; the fills of the order and of own orders that it met.
         """
         ...
 

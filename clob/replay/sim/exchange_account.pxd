@@ -54,6 +54,7 @@ cdef class ExchangeAccount:
     cdef dict _books
     cdef dict _marks
     cdef bint _changed
+    cdef bint _at_once
     cdef tuple _last_row
 
     @cython.locals(kind=long)
@@ -91,8 +92,10 @@ cdef class ExchangeAccount:
 
     cpdef deliver_replies(self, now_ns)
 
-    @cython.locals(outcome=OutcomeView)
-    cpdef _handle_fill(self, OwnOrder order, OwnFill fill, charge)
+    cpdef _handle_reply(self, long kind, target, data)
+
+    @cython.locals(outcome=OutcomeView, fill=OwnFill)
+    cpdef _handle_fill(self, OwnOrder order, tuple data)
 
     @cython.locals(outcome=OutcomeView)
     cpdef _handle_order(self, OwnOrder order, tuple data)

@@ -6,6 +6,7 @@ when the replies arrive.
 
 from collections import deque
 from collections.abc import Callable
+from typing import Any
 
 from clob.book import Book
 from clob.errors import (
@@ -92,18 +93,21 @@ class ExchangeAccount:
         self._reply_connection = reply_connection
         self._flags = flags
         self._rule = check_mark(mark)
-        self._books = driver.books
+        # In shadow mode, other prices than the middle of all orders are those of history.
+        self._books = driver.books if self._rule == MID else driver.history
         self._marks: dict[int, int] = {}
         self._last_row: tuple[int, int, int, int] | None = None
         self._changed = True
+        self._at_once = False
 
-    def share_portfolio(self) -> None:
-        """Use one portfolio for both sides, if replies are instant.
+    def reply_at_once(self) -> None:
+        """Apply replies when they are sent, if they are instant.
 
-        Valid only if every reply arrives before the strategy is called next. Not used where orders
-        reserve balances, since the strategy's portfolio has no reservations.
+        Valid only if every reply arrives before the strategy is called next. Then one portfolio
+        serves both sides, unless orders reserve balances: the strategy's has no reservations.
         """
-        if self._reply_connection.instant and not self.portfolio.covered:
+        self._at_once = self._reply_connection.instant
+        if self._at_once and not self.portfolio.covered:
             self.known = self.portfolio
 
     # ----- requests from the strategy ----------------------------------------------------------
@@ -115,14 +119,10 @@ class ExchangeAccount:
             self.submit(ts_ns, target)
         elif kind == CANCEL:
             self.cancel(ts_ns, target)
-        elif kind == ON_FILL:
-            self._handle_fill(target, *data)
-        elif kind == ON_ORDER:
-            self._handle_order(target, data)
         elif kind == EXCHANGE:
             self.exchange(ts_ns, target, data)
         else:
-            self._handle_exchange(target, data)
+            self._handle_reply(kind, target, data)
 
     def submit(self, ts_ns: int, order: OwnOrder) -> None:
         """Execute an order that has arrived."""
@@ -142,7 +142,7 @@ class ExchangeAccount:
                 flags |= FOK
             else:
                 kind = IOC
-        number, rests, fills = self._driver.submit(
+        number, ahead, fills = self._driver.submit(
             ts_ns, outcome.instrument, order.id, kind, order.side, order.price, order.size, flags
         )
         if number:
@@ -151,8 +151,8 @@ class ExchangeAccount:
             return
         if fills:
             self.apply_fills(ts_ns, fills)
-        if rests:
-            order.ahead = outcome.book.ahead(order.id).size // self._lot_wei
+        if ahead >= 0:
+            order.ahead = ahead
             self._reply(ts_ns, ON_ORDER, order, (RESTING, ""))
         elif order._left:
             self._set_left(ts_ns, order, 0)
@@ -316,8 +316,12 @@ class ExchangeAccount:
 
     # ----- replies to the strategy -------------------------------------------------------------
 
-    def _reply(self, ts_ns: int, kind: int, target: object, data: object) -> None:
-        self._reply_connection.send(self.replies, ts_ns, kind, target, data)
+    def _reply(self, ts_ns: int, kind: int, target: Any, data: Any) -> None:
+        """Send a reply."""
+        if self._at_once:
+            self._handle_reply(kind, target, data)
+        else:
+            self._reply_connection.send(self.replies, ts_ns, kind, target, data)
 
     def deliver_replies(self, now_ns: int) -> None:
         """Deliver the replies that have arrived by now."""
@@ -325,8 +329,18 @@ class ExchangeAccount:
         while replies and replies[0][0] <= now_ns:
             self.deliver(replies.popleft())
 
-    def _handle_fill(self, order: OwnOrder, fill: OwnFill, charge: Charge) -> None:
+    def _handle_reply(self, kind: int, target: Any, data: Any) -> None:
+        """Apply a reply at the strategy's end."""
+        if kind == ON_FILL:
+            self._handle_fill(target, data)
+        elif kind == ON_ORDER:
+            self._handle_order(target, data)
+        else:
+            self._handle_exchange(target, data)
+
+    def _handle_fill(self, order: OwnOrder, data: tuple[OwnFill, Charge]) -> None:
         """Apply a fill and its fee to the strategy's portfolio and order."""
+        fill, charge = data
         outcome, size = order.outcome, fill.size
         if self.known is not self.portfolio:
             self.known.enter(fill.instrument, order.side, fill.price, size * self._lot_wei, charge)

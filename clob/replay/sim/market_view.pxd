@@ -41,7 +41,6 @@ cdef class OutcomeView:
     cdef dict _open
     cdef dict __dict__
 
-    @cython.locals(order=OwnOrder)
     cpdef best_of_others(self, side)
 
 

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from clob.book import Book
 from clob.order import Side, TimeInForce
+from clob.replay.io.streams import OWN
 from clob.replay.sim.orders import OrderState
 from clob.replay.sim.portfolio import Portfolio
 from clob.units import WEI_PER_TOKEN, tokens
@@ -163,7 +164,7 @@ class OutcomeView:
         return self.book.best_ask
 
     def best_of_others(self, side: Side) -> int | None:
-        """Return the best price without own orders, or None. O(open own orders).
+        """Return the best price without own orders, or None. O(own orders at the best levels).
 
         Use it to quote relative to the market: quotes based on ``best_bid`` and ``best_ask`` would
         follow themselves once they are best.
@@ -175,26 +176,10 @@ class OutcomeView:
             TypeError: the side is not a ``Side``.
             LookupError: no flow was recorded for this token.
         """
-        book, buys = self.book, side is BUY
-        if not buys and side is not SELL:
+        if side is not BUY and side is not SELL:
             raise TypeError(f"side must be Side.BUY or Side.SELL; got {side!r}")
-        best = book.best_bid if buys else book.best_ask
-        for order in self._open.values():
-            if order.price == best and order.side is side:
-                break
-        else:
-            return best
-        own: dict[int, int] = {}
-        for order in self._open.values():
-            if order.side is side and order._left:
-                own[order.price] = own.get(order.price, 0) + order._left * self.market.lot_wei
-        if not own:
-            return best
-        depth = book.depth(len(own) + 1)
-        for level in depth.bids if buys else depth.asks:
-            if level.size > own.get(level.price, 0):
-                return level.price
-        return None
+        bid, ask = self.book._best_of_others(OWN)
+        return bid if side is BUY else ask
 
     def depth(self, limit: int | None = None) -> tuple[list[PriceLevel], list[PriceLevel]]:
         """Return the levels of the book, including own orders.

@@ -80,14 +80,14 @@ class Session(OrderGateway):
             driver, portfolio or Portfolio(), reply_connection, flags, mark
         )
         if horizons_ns:
-            self.account.markouts = Markouts(driver.books, horizons_ns)
+            self.account.markouts = Markouts(driver.history, horizons_ns)
         if _overrides(strategy, "on_fill"):
             self.account.on_fill = strategy.on_fill
         if _overrides(strategy, "on_order"):
             self.account.on_order = strategy.on_order
         self._has_callbacks = bool(self.account.on_fill or self.account.on_order)
         if not self._has_callbacks:
-            self.account.share_portfolio()
+            self.account.reply_at_once()
         known = {one.number: one for one in instruments}
         self.markets: tuple[MarketView, ...] = self._make_views(known)
         """The views of all markets, by number."""

@@ -80,6 +80,10 @@ class PlainBook:
     def best_ask(self):
         return next((level.price for level in self.levels(1)), None)
 
+    def _best_of_others(self, owner):
+        recorded = ([e.price for e in self.ranked(side, own=False) if e.had] for side in Side)
+        return tuple(next(iter(prices), None) for prices in recorded)
+
     def order(self, order_id):
         return SimpleNamespace(remaining=self.find(order_id).left * self.lot_wei)
 
@@ -252,7 +256,7 @@ class PlainDriver:
         book, left, trades, cancels = self.books[instrument], size, [], []
         facing = [e for e in book.crossed(side, price) if e.had]
         if flags & Flag.POST_ONLY and facing:
-            return PostOnlyWouldCrossError.number, 0, []
+            return PostOnlyWouldCrossError.number, -1, []
         policy = SelfTrade((flags & Flag.SELF_TRADE) >> SELF_TRADE_SHIFT)
         for entry in facing:
             if not left:
@@ -262,13 +266,13 @@ class PlainDriver:
                     cancels.append(entry)
                 if policy in (SelfTrade.CANCEL_INCOMING, SelfTrade.CANCEL_BOTH):
                     if flags & Flag.FOK:
-                        return FokNotFillableError.number, 0, []
+                        return FokNotFillableError.number, -1, []
                     left = 0
                 continue
             trades.append((entry, min(left, entry.had)))
             left -= trades[-1][1]
         if flags & Flag.FOK and left:
-            return FokNotFillableError.number, 0, []
+            return FokNotFillableError.number, -1, []
         own_fills = []
         for entry, part in trades:
             if entry.own:
@@ -288,8 +292,8 @@ class PlainDriver:
             own_fills.append(OwnFill(ts_ns, instrument, entry.order_id, 0, 0, True, 0))
         if left and kind != Kind.IOC:
             book.entries.append(Entry(order_id, side, price, left, own=True))
-            return 0, left, own_fills
-        return 0, 0, own_fills
+            return 0, book.ahead(order_id).size // book.lot_wei, own_fills
+        return 0, -1, own_fills
 
     def cancel(self, ts_ns, instrument, order_id):
         entry = self.books[instrument].find(order_id)

@@ -100,7 +100,7 @@ def test_recorded_order_crosses_an_own_order(book_class):
     seen, history = driver.books[0], driver.history[0]
     # The own order took all four lots of the bid, so they are not available again.
     assert (seen.best_bid, seen.best_ask, history.best_bid) == (None, 47, 48)
-    assert driver.submit(4, 0, OWN_ID + 1, Kind.IOC, Side.SELL, 48, 2, 0) == (0, 0, [])
+    assert driver.submit(4, 0, OWN_ID + 1, Kind.IOC, Side.SELL, 48, 2, 0) == (0, -1, [])
     assert driver.advance(NEVER, Stop.NO) == []
     assert history.orders()[0].remaining == 5
 
@@ -139,10 +139,13 @@ def test_self_trade_policies():
         driver.advance(4, Stop.NO)
         flags = int(policy) << SELF_TRADE_SHIFT
         driver.submit(4, 0, OWN_ID + 1, Kind.LIMIT, Side.SELL, 49, 2, flags)
-        _, rests, own = driver.submit(4, 0, OWN_ID + 2, Kind.LIMIT, Side.BUY, 49, 3, flags)
+        _, ahead, own = driver.submit(4, 0, OWN_ID + 2, Kind.LIMIT, Side.BUY, 49, 3, flags)
         assert [(fill.order_id - OWN_ID, fill.size, fill.resting) for fill in own] == expected
+        rests = policy in (SelfTrade.NONE, SelfTrade.CANCEL_RESTING)
+        assert ahead == (0 if rests else -1)
         left = {SelfTrade.NONE: 1, SelfTrade.CANCEL_RESTING: 3}
-        assert rests == left.get(policy, 0)
+        mine = driver.books[0].own.get(OWN_ID + 2)
+        assert (mine.left if mine else 0) == left.get(policy, 0)
 
 
 def test_order_with_a_self_trade_policy_has_no_untraded_size():
@@ -159,9 +162,9 @@ def test_rejections_and_cancels():
     driver = ShadowDriver(stream_of(*ASKS, bid(9, 1, 1, ts_ns=10)))
     driver.advance(4, Stop.NO)
     send = (OWN_ID, Kind.LIMIT, Side.BUY, 50)
-    assert driver.submit(4, 0, *send, 1, int(Flag.POST_ONLY)) == (15, 0, [])
-    assert driver.submit(4, 0, *send, 11, int(Flag.FOK)) == (17, 0, [])
-    assert driver.submit(4, 0, OWN_ID, Kind.LIMIT, Side.BUY, 49, 1, 0) == (0, 1, [])
+    assert driver.submit(4, 0, *send, 1, int(Flag.POST_ONLY)) == (15, -1, [])
+    assert driver.submit(4, 0, *send, 11, int(Flag.FOK)) == (17, -1, [])
+    assert driver.submit(4, 0, OWN_ID, Kind.LIMIT, Side.BUY, 49, 1, 0) == (0, 0, [])
     assert driver.cancel(4, 0, OWN_ID)
     assert not driver.cancel(4, 0, OWN_ID)
     assert len(driver.books[0]) == len(driver.history[0]) == 2

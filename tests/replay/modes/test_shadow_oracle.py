@@ -6,7 +6,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from clob.records import EVENT, SELF_TRADE_SHIFT, Flag, Kind
-from clob.replay.io.streams import OWN_ID, Instrument, Stream
+from clob.replay.io.streams import OWN, OWN_ID, Instrument, Stream
 from clob.replay.modes.shadow import ShadowDriver
 from clob.replay.sim.driver import NEVER, Stop
 from tests import books
@@ -63,7 +63,7 @@ def look(driver, own=()):
         for limit in (1, None):
             depth = book.depth(limit)
             shown += [(level.price, level.size) for level in (*depth.bids, *depth.asks)]
-        shown += [book.best_bid, book.best_ask]
+        shown += [book.best_bid, book.best_ask, book._best_of_others(OWN)]
         shown += [
             (one, book.ahead(one).size, book.order(one).remaining) for one in own if one in book
         ]

@@ -15,6 +15,7 @@ class SlowDriver:
     def __init__(self, events, *, lo=1, hi=99, lot_wei=1, book_class=Book, instruments=()):
         numbers = sorted({*np.unique(events["instrument"]).tolist(), *instruments})
         self.books = {number: book_class(lo=lo, hi=hi, lot_wei=lot_wei) for number in numbers}
+        self.history = self.books
         self.lot_wei = lot_wei
         self.changed = -1
         self.last_prices = {}
@@ -94,10 +95,10 @@ class SlowDriver:
         )  # fmt: skip
         rejection, own_fills = self._run(row, instrument)
         book = self.books[instrument]
-        rests = book.order(order_id).remaining // self.lot_wei if order_id in book else 0
-        if rests:
-            self._own[order_id, instrument] = rests
-        return rejection, rests, own_fills
+        if order_id not in book:
+            return rejection, -1, own_fills
+        self._own[order_id, instrument] = book.order(order_id).remaining // self.lot_wei
+        return rejection, book.ahead(order_id).size // self.lot_wei, own_fills
 
     def cancel(self, ts_ns, instrument, order_id):
         book = self.books[instrument]
