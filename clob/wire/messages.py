@@ -306,8 +306,8 @@ class Subscribed(Message, frozen=True, kw_only=True, tag="subscribed", gc=False)
     """True if the events after the requested number follow instead of a snapshot; on ``user``, if
     the missed fills and finished orders follow before ``orders``."""
     epoch: int
-    """Numbering that ``seq`` and ``cursor`` belong to; rises when the exchange is restored from a
-    backup."""
+    """Numbering that ``seq`` and ``cursor`` belong to; differs between exchanges, and rises when
+    one is restored from a backup."""
     cursor: str | UnsetType = UNSET
     """Position of the ``orders`` that follow; only on ``user``."""
     interval: str | UnsetType = UNSET

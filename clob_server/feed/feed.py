@@ -130,6 +130,7 @@ class FeedServer:
             SettlementChannel(state, ids),
             switches,
             paced,
+            int(ids.exchange, 16),
         )
         loop = asyncio.get_running_loop()
         self._time = loop.time

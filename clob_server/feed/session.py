@@ -61,6 +61,9 @@ Interval: TypeAlias = Literal["1m", "5m", "1h", "1d"]
 POSITIONS: Final = {"orderbook": "seq", "user": "cursor"}
 """The field of :class:`Resume` that a channel has."""
 PONG: Final = text_frame(b"PONG")
+
+RESTORES_MAX: Final = 2**16
+"""Numberings of one exchange. With its 32 bits an epoch is an exact number in JavaScript."""
 """Response to it."""
 
 
@@ -88,7 +91,8 @@ class Resume(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     cursor: str | None = None
     """Last ``cursor`` received; for ``user``."""
     epoch: int = 0
-    """``epoch`` of the ``subscribed`` message that the position followed."""
+    """``epoch`` of the ``subscribed`` message that the position followed; 0 or absent is that of
+    any exchange that was never restored from a backup."""
 
 
 class Subscribe(ClientRequest, frozen=True, kw_only=True, rename="camel", tag="subscribe"):
@@ -238,6 +242,23 @@ class Channels(NamedTuple):
     settlements: SettlementChannel
     switches: CancelSwitches
     paced: PacedChannel | None
+    exchange: int
+    """The exchange's number of 32 bits."""
+
+    @property
+    def epoch(self) -> int:
+        """The numbering that sequence numbers and cursors belong to.
+
+        It differs between exchanges, so that a client does not resume from a number of data that
+        was replaced, and rises when the exchange is restored from a backup.
+        """
+        return self.exchange * RESTORES_MAX + self.state.registry.epoch
+
+    def continues(self, resume: Resume | None) -> bool:
+        """Return whether a position belongs to the current numbering."""
+        if resume is None:
+            return False
+        return resume.epoch == (self.epoch if resume.epoch else self.state.registry.epoch)
 
 
 class FeedSession:
@@ -362,8 +383,8 @@ class FeedSession:
             return
         subscriber.replace(name, subscription)
         stream = channels.streams.stream(market)
-        resume, epoch = request.resume, channels.state.registry.epoch
-        is_known = resume is not None and resume.epoch == epoch
+        resume = request.resume
+        is_known = channels.continues(resume)
         resumed = subscription.follow(stream, resume.seq if resume and is_known else None)
         self._confirm(request, market, token, stream.seq, resumed=resumed)
         subscriber.catch_up()
@@ -441,8 +462,7 @@ class FeedSession:
         subscriber.replace(name, subscription, key)
         accounts = users.accounts(subscription, self._clock_ms())
         state = b"".join(message_frame(each) for each in (orders, accounts) if each is not None)
-        epoch = self._channels.state.registry.epoch
-        if request.resume is None or after is None or request.resume.epoch != epoch:
+        if after is None or not self._channels.continues(request.resume):
             self._confirm(request, market, None, orders.seq, cursor=orders.cursor)
             subscriber.send_frames(state)
             return
@@ -529,7 +549,7 @@ class FeedSession:
                     seq=seq,
                     timestamp=self._clock_ms(),
                     resumed=resumed,
-                    epoch=self._channels.state.registry.epoch,
+                    epoch=self._channels.epoch,
                     cursor=cursor,
                     interval=request.interval or UNSET,
                     id=or_unset(request.id),

@@ -167,7 +167,9 @@ def test_clients_do_not_take_the_restored_numbers_for_the_lost_ones(run, tmp_pat
         traded = gasless(live, "m", BUYER, 0)["trades"][0]
         tag = book_tag(live, "m").headers["etag"]
         first = subscribed(live, "m", seq=0)
-        assert (first["seq"], first["epoch"]) == (4, 0)
+        epoch = first["epoch"]
+        assert (first["seq"], epoch % 2**16, epoch < 2**48) == (4, 0, True)
+        assert subscribed(live, "m", seq=4)["resumed"]
         assert live.stop() == 0
     lost = tail_of(folder)
     code, out, _ = run("restore", copy, "--data-dir", folder, "--keep-open")
@@ -193,18 +195,33 @@ def test_clients_do_not_take_the_restored_numbers_for_the_lost_ones(run, tmp_pat
         for resume, resumed in (
             ({"seq": 4}, False),
             ({"seq": 99}, False),
-            ({"seq": 99, "epoch": 1}, False),
-            ({"seq": 5, "epoch": 2}, False),
-            ({"seq": 4, "epoch": 1}, True),
+            ({"seq": 4, "epoch": 1}, False),
+            ({"seq": 4, "epoch": epoch}, False),
+            ({"seq": 99, "epoch": epoch + 1}, False),
+            ({"seq": 5, "epoch": epoch + 2}, False),
+            ({"seq": 4, "epoch": epoch + 1}, True),
         ):
             found = subscribed(live, "m", **resume)
-            assert (found["resumed"], found["epoch"]) == (resumed, 1), resume
+            assert (found["resumed"], found["epoch"]) == (resumed, epoch + 1), resume
         assert live.stop() == 0
     with closing(SqliteLog(folder)) as log:
         state, _, _ = recover(log)
     assert state.num_trades > RESTORE_GAP < state.num_orders
     assert state.registry.epoch == 1
     assert ServerState.restore(state.snapshot()).registry.epoch == 1
+
+
+def test_clients_do_not_resume_from_a_number_of_another_data_folder(tmp_path):
+    with live_server(tmp_path / "first", **SETTINGS) as live:
+        gasless(live, "m", SELLER, 1)
+        old = subscribed(live, "m", seq=0)
+        assert live.stop() == 0
+    with live_server(tmp_path / "second", **SETTINGS) as live:
+        for _ in range(3):
+            gasless(live, "m", SELLER, 1)
+        new = subscribed(live, "m", seq=old["seq"], epoch=old["epoch"])
+        assert (new["resumed"], new["epoch"] == old["epoch"]) == (False, False)
+        assert subscribed(live, "m", seq=old["seq"], epoch=new["epoch"])["resumed"]
 
 
 def test_cancelled_order_that_comes_back_cannot_trade_before_an_operator_opens(run, tmp_path):
