@@ -3,6 +3,7 @@
 import msgspec
 
 from clob.order import SelfTrade, Word
+from clob.units import format_tokens
 
 PAIR_LOT_WEI = 100
 """A lot of complementary markets is a multiple of this, so that both halves of a pair are whole."""
@@ -89,8 +90,8 @@ class Market(msgspec.Struct, frozen=True, kw_only=True, gc=False):
             ("YES token", notebook.short_name(self.yes)),
             ("NO token", notebook.short_name(self.no) or "not set"),
             ("mode", self.mode.name),
-            ("lot", f"{notebook.token_amount(self.lot_wei)} tokens"),
-            ("minimum size", f"{notebook.token_amount(self.min_size)} tokens"),
+            ("lot", f"{format_tokens(self.lot_wei)} tokens"),
+            ("minimum size", f"{format_tokens(self.min_size)} tokens"),
             ("self-trade", self.self_trade.name),
             ("fees, resting and incoming", " and ".join(f"{rate} bps" for rate in fees)),
             ("funds", self.funds.name),

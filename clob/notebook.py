@@ -6,8 +6,6 @@ ones. Names are escaped, cut and kept apart, so that none changes the text aroun
 
 from collections.abc import Iterable, Sequence
 
-from clob.units import format_tokens
-
 NAME_LENGTH = 24
 """Longest name of a token or market shown whole; longer ones lose their middle."""
 
@@ -105,12 +103,3 @@ _LEFT = ";text-align:left;font-weight:normal"
 def cents(price: int | None) -> str:
     """Return a price in cents; ``-`` where there is none."""
     return "-" if price is None else f"{price} ¢"
-
-
-def token_amount(wei: int) -> str:
-    """Return an amount in wei as tokens or collateral, exactly; it may be negative.
-
-    >>> token_amount(-1_500000000000000000)
-    '-1.5'
-    """
-    return format_tokens(wei)

@@ -18,6 +18,7 @@ from clob.replay.io.files import Progress
 from clob.replay.io.problems import Problems
 from clob.replay.io.recording import CENTS, Recording, Records, join, split_fills
 from clob.replay.io.recording import OWN_ID as OWN_ID
+from clob.units import format_tokens
 
 CHUNK = 131_072
 """Default number of events in a chunk."""
@@ -120,7 +121,7 @@ class Stream:
         problems = (f"{count:,} {kind}" for kind, count in sorted(self.problems.counts.items()))
         facts = [
             ("prices", f"{self.label(self.lo)} to {self.label(self.hi)} {unit}"),
-            ("lot", f"{notebook.token_amount(self.lot_wei)} tokens"),
+            ("lot", f"{format_tokens(self.lot_wei)} tokens"),
             ("fills", fills if self.has_fills else "not recorded"),
             ("problems so far", ", ".join(problems) or "none"),
         ]

@@ -29,6 +29,7 @@ from clob.replay.errors import PortfolioError
 from clob.replay.io.recording import CENTS
 from clob.replay.sim.fee_schedules import FeeSchedule
 from clob.replay.sim.fees import FREE, Charge, Commission, Fees, FeesByOrder, Traded, no_fees
+from clob.units import format_tokens
 
 # Looking up an enum member takes 0.1 us, comparing with one as long.
 BUY = int(Side.BUY)
@@ -195,20 +196,20 @@ class Portfolio:
         from clob import notebook  # noqa: PLC0415 - only where it is shown
 
         money = [
-            ("collateral", notebook.token_amount(self.collateral)),
-            ("reserved by buy orders", notebook.token_amount(self.reserved)),
-            ("cost of all tokens", notebook.token_amount(self.cost)),
-            ("realised profit", notebook.token_amount(self.realised)),
-            ("fees paid", notebook.token_amount(self.fees_paid)),
+            ("collateral", format_tokens(self.collateral)),
+            ("reserved by buy orders", format_tokens(self.reserved)),
+            ("cost of all tokens", format_tokens(self.cost)),
+            ("realised profit", format_tokens(self.realised)),
+            ("fees paid", format_tokens(self.fees_paid)),
         ]
-        begun = f"{notebook.token_amount(self.initial)} at the start"
+        begun = f"{format_tokens(self.initial)} at the start"
         shown = sorted(self.holdings.items())[: notebook.ROWS_MAX]
         rows = [
             (
                 f"market {number // 2} {'NO' if number % 2 else 'YES'}",
-                notebook.token_amount(held.size),
-                notebook.token_amount(held.reserved),
-                notebook.token_amount(held.cost),
+                format_tokens(held.size),
+                format_tokens(held.reserved),
+                format_tokens(held.cost),
                 f"{share(100 * 100, held.cost, held.size) / 100:.2f} ¢" if held.size else "-",
             )
             for number, held in shown
