@@ -1,4 +1,4 @@
-"""The ``clob-server`` command; ``python -m clob_server`` without a subcommand means ``run``."""
+"""The ``clob-server`` command, which ``python -m clob_server`` is as well."""
 
 import gc
 import sys
@@ -10,7 +10,8 @@ def main(arguments: list[str] | None = None) -> int:
     """Run the command, or report that the packages of the extra ``server`` are missing.
 
     Args:
-        arguments: the arguments after the command name; None means ``sys.argv``.
+        arguments: the arguments after the command name; None means ``sys.argv``. Options without a
+            subcommand, or none, mean ``run``.
 
     Returns:
         The exit code; 2 if a package is missing.
@@ -25,12 +26,11 @@ def main(arguments: list[str] | None = None) -> int:
         return 2
     finally:
         gc.enable()
-    return cli.main(arguments)
+    given = sys.argv[1:] if arguments is None else arguments
+    first = given[0] if given else ""
+    runs = not first or (first.startswith("-") and first not in ("-h", "--help", "--version"))
+    return cli.main(["run", *given] if runs else given)
 
 
 if __name__ == "__main__":
-    given: list[str] = sys.argv[1:]
-    asks_for_help: bool = given[:1] in (["-h"], ["--help"], ["--version"])
-    if not asks_for_help and (not given or given[0].startswith("-")):
-        given.insert(0, "run")
-    sys.exit(main(given))
+    sys.exit(main())

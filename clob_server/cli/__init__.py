@@ -58,6 +58,7 @@ def parser() -> argparse.ArgumentParser:
     described = argparse.ArgumentParser(
         prog="clob-server",
         description="A matching engine for prediction markets, served over HTTP and WebSocket.",
+        epilog="Options without a command mean run: clob-server --demo.",
     )
     described.add_argument("--version", action=VersionAction)
     commands = described.add_subparsers(dest="command", required=True, metavar="COMMAND")

@@ -12,6 +12,7 @@ import httpx
 import pytest
 
 from clob_server import cli
+from clob_server.__main__ import main
 from clob_server.cli.options import (
     PREFIX,
     option_of,
@@ -215,6 +216,12 @@ def test_each_command_has_help(capsys, command):
         cli.main([*command.split(), "--help"])
     assert ended.value.code == 0
     assert capsys.readouterr().out.startswith(f"usage: clob-server {command}".rstrip())
+
+
+@pytest.mark.parametrize("command", ["--port x", "--demo --port x", "run --port x"])
+def test_options_without_a_command_mean_run(capsys, command):
+    assert main(command.split()) == 2
+    assert capsys.readouterr().err == "clob-server: --port must be a number; got 'x'\n"
 
 
 def test_every_setting_is_an_option_with_its_default(capsys):
