@@ -263,13 +263,24 @@ def test_folder_of_a_running_server_is_rejected(run, tmp_path):
             assert time.monotonic() < deadline
             time.sleep(0.01)
         before = sorted(each.name for each in (tmp_path / "data").iterdir())
-        for words in (["backup", tmp_path / "copy"], ["restore", tmp_path / "other"]):
+        for words, hint in (
+            (["backup", tmp_path / "copy"], "use --url to reach the server that is using it"),
+            (["restore", tmp_path / "other"], "it must be stopped"),
+        ):
             code, _, err = run(*words, "--data-dir", tmp_path / "data")
             assert code == 2
             assert "LOG_LOCKED" in err
-            assert "use --url" in err
+            assert err.endswith(f"open; {hint}\n")
         assert sorted(each.name for each in (tmp_path / "data").iterdir()) == before
     assert not (tmp_path / "copy").exists()
+
+
+def test_folder_that_cannot_hold_a_backup_is_unusable(run, tmp_path):
+    random_log(tmp_path / "data", count=20)
+    (tmp_path / "file").touch()
+    for name in ("file", "file/copy"):
+        code, _, err = run("backup", tmp_path / name, "--data-dir", tmp_path / "data")
+        assert (code, err.startswith("clob-server: LOG_ERROR: the log in ")) == (2, True)
 
 
 def test_wrong_token_or_address_is_rejected(run, tmp_path, monkeypatch):
