@@ -35,7 +35,7 @@ class SocketClient:
     def __init__(self, live, **options):
         self._http = live.http
         # Unread messages of a bounded queue would delay closing by ten seconds.
-        self._connection = connect(live.ws_url, max_size=None, max_queue=None, **options)
+        self._connection = connect(live.ws_url, max_size=None, **{"max_queue": None} | options)
         self._ids = itertools.count(1)
         self._lock = threading.Lock()
 

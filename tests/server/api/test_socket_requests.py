@@ -3,6 +3,7 @@
 import contextlib
 import json
 import signal
+import socket
 import time
 
 import pytest
@@ -10,7 +11,7 @@ from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import connect
 
 from tests.server.api.makers import SELL, MarketIds
-from tests.server.api.socket_client import SocketClient
+from tests.server.api.socket_client import PATIENCE_S, SocketClient
 from tests.server.auth.budgets import BUDGETS, GASLESS, set_budgets
 from tests.server.auth.servers import operated_server
 from tests.server.live import live_server
@@ -176,11 +177,20 @@ def answers(client):
             yield client.receive()
 
 
+def slow_connection(live):
+    """Connect to a server with a receive buffer of a few kilobytes."""
+    connection = socket.socket()
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
+    connection.connect((live.http.base_url.host, live.http.base_url.port))
+    return connection
+
+
 def test_client_that_does_not_read_its_answers_is_closed(tmp_path, alice, market):
     asked = 400
     with (
         live_server(tmp_path, rate_limits=False, ws_hard_bytes=200_000) as live,
-        SocketClient(live) as client,
+        # Its thread stops reading when a message is queued.
+        SocketClient(live, sock=slow_connection(live), max_queue=1) as client,
         SocketClient(live) as other,
     ):
         for _ in range(100):
@@ -189,7 +199,9 @@ def test_client_that_does_not_read_its_answers_is_closed(tmp_path, alice, market
         with contextlib.suppress(ConnectionClosed):  # before it has sent them all
             for _ in range(asked):
                 client.send("list_orders", query)
+        deadline = time.monotonic() + PATIENCE_S
         while "clob_websockets 1.0" not in live.http.get("/metrics").text:
+            assert time.monotonic() < deadline
             time.sleep(0.05)
         assert len(list(answers(client))) < asked
         assert other.ask("list_orders", query)["status"] == 200
