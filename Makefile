@@ -73,11 +73,11 @@ compilers:  ## Install the contract compilers from npm, for `contracts` and one 
 contracts: compilers  ## Compile the contracts and write their ABI and bytecode into the package.
 	node clob_server/chain/contracts/build.mjs build/contracts
 
-# A long test may take minutes; it counts as hung after an hour. The files run in the order of the
-# tree: ordered by their number of tests, the longest would run last and alone.
+# A long test may take half an hour. The files run in the order of the tree: ordered by their number
+# of tests, the longest would run last and alone.
 test-long: build  ## Run the long tests, on all processors.
 	CLOB_LONG=1 $(BIN)/pytest -m long -n $(WORKERS) --dist loadfile --no-loadscope-reorder \
-		-o faulthandler_timeout=3600 $(PYTEST_ARGS)
+		-o timeout=1800 -o faulthandler_timeout=3600 $(PYTEST_ARGS)
 
 check: build  ## Check lint, format, types, import floors and unpushed commit messages.
 	$(BIN)/ruff check .
