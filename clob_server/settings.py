@@ -86,9 +86,12 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     operator_key_file: str = ""
     """File with the operator's private key in hex, which pays the gas, mode 0600, or 0640 if it
     belongs to root; empty uses a test wallet, only on chain 31337 of the test environment."""
+    operator_key: str = ""
+    """The operator's private key in hex, instead of a file; set it in the environment, since other
+    users of the machine can read the command line."""
     operator_signer: str = ""
     """http or https URL of a signer that holds the operator's key and speaks the JSON-RPC of
-    web3signer, instead of a file with the key."""
+    web3signer, instead of the key."""
     operator_address: str = ""
     """Address of the operator, required with ``operator_signer``."""
     stablecoin: str = ""

@@ -66,7 +66,12 @@ LOOPBACK: Final = "127.0.0.1"
 """Address on which the embedded chain listens."""
 EXTRA: Final = "pip install 'clob[devchain]'"
 """Command that installs the embedded chain."""
-OPERATOR_SETTINGS: Final = ("operator_key_file", "operator_signer", "operator_address")
+OPERATOR_SETTINGS: Final = (
+    "operator_key_file",
+    "operator_key",
+    "operator_signer",
+    "operator_address",
+)
 """Settings that say who signs the operator's transactions."""
 CONTRACTS: Final = ("stablecoin", "collateral", "conditional_tokens")
 """Settings that hold contract addresses."""
@@ -174,15 +179,17 @@ def operator_access(settings: Settings) -> OperatorAccess:
     """Return the operator's key, or the signer that holds it.
 
     Raises:
-        SettingsError: neither is given, or both; the key or the address is invalid, or other users
-            may use the file of the key.
+        SettingsError: none of them is given, or several; the key or the address is invalid, or
+            other users may use the file of the key.
     """
+    names = ("operator_key_file", "operator_key", "operator_signer")
+    given = [f"--{name.replace('_', '-')}" for name in names if getattr(settings, name)]
+    if len(given) > 1:
+        raise SettingsError(f"{given[0]} cannot be used with {given[1]}")
     if not settings.operator_signer:
         if settings.operator_address:
             raise SettingsError("--operator-address can only be used with --operator-signer")
         return OperatorAccess(key=operator_key(settings))
-    if settings.operator_key_file:
-        raise SettingsError("--operator-key-file cannot be used with --operator-signer")
     if not is_url(settings.operator_signer):
         raise SettingsError(
             "--operator-signer must be the http or https URL of a signer; "
@@ -219,11 +226,13 @@ def operator_key(settings: Settings) -> str:
     """
     if settings.operator_key_file:
         return read_key(Path(settings.operator_key_file), "--operator-key-file")
+    if settings.operator_key:
+        return key_in(settings.operator_key, "--operator-key")
     if settings.is_test and settings.chain_id == DEVELOPMENT_CHAIN:
         return OPERATOR.private_key
     raise SettingsError(
-        "--chain with the URL of a node needs --operator-key-file or --operator-signer, except "
-        f"on chain {DEVELOPMENT_CHAIN} of the test environment"
+        "--chain with the URL of a node needs --operator-key-file, CLOB_OPERATOR_KEY or "
+        f"--operator-signer, except on chain {DEVELOPMENT_CHAIN} of the test environment"
     )
 
 
@@ -235,11 +244,21 @@ def read_key(path: Path, option: str) -> str:
     """
     try:
         check_private(path, mode_of_root=KEY_MODE_OF_ROOT)
-        match = _KEY.fullmatch(path.read_text().strip())
+        text = path.read_text()
     except (OSError, UnicodeDecodeError) as error:
         raise SettingsError(f"{option} cannot be read: {error}") from None
+    return key_in(text.strip(), f"{option} {path}")
+
+
+def key_in(text: str, source: str) -> str:
+    """Return a private key, ``0x`` and hex, from its text.
+
+    Raises:
+        SettingsError: it is something else, which the message does not show.
+    """
+    match = _KEY.fullmatch(text)
     if match is None:
-        raise SettingsError(f"{option} {path} must hold 64 hex digits and nothing else")
+        raise SettingsError(f"{source} must hold 64 hex digits and nothing else")
     return f"0x{match[1].lower()}"
 
 
@@ -247,7 +266,8 @@ def operator_of(settings: Settings) -> str | None:
     """Return the operator's address if it is known without reading its key."""
     if settings.operator_signer:
         return _operator_address(settings)
-    is_known = not settings.operator_key_file and settings.chain_source != NO_CHAIN
+    has_key = settings.operator_key_file or settings.operator_key
+    is_known = not has_key and settings.chain_source != NO_CHAIN
     return OPERATOR.address if is_known else None
 
 

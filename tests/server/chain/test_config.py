@@ -64,7 +64,7 @@ def test_default_chain_is_embedded_in_the_test_environment_only(values, source):
     ({"chain": "none", "operator_key_file": "x"}, "--operator-key-file cannot be used with"),
     ({"chain": NODE, "stablecoin": ONE}, "--conditional-tokens must be set together"),
     ({"chain": NODE, **CONTRACTS, "collateral": "0x1"}, "--collateral: collateral must be 0x and"),
-    ({"chain": NODE, "chain_id": "1"}, "needs --operator-key-file or --operator-signer, except on"),
+    ({"chain": NODE, "chain_id": "1"}, "needs --operator-key-file, CLOB_OPERATOR_KEY or"),
     ({"chain": NODE, "operator_key_file": "/nowhere"}, "--operator-key-file cannot be read"),
     ({"operator_signer": SIGNER, "operator_address": ONE}, "--operator-signer, --operator-address "
      "cannot be used with --chain embedded"),
@@ -75,6 +75,12 @@ def test_default_chain_is_embedded_in_the_test_environment_only(values, source):
     ({"chain": NODE, "operator_address": ONE}, "only be used with --operator-signer"),
     ({"chain": NODE, "operator_signer": SIGNER, "operator_address": ONE, "operator_key_file": "x"},
      "--operator-key-file cannot be used with --operator-signer"),
+    ({"chain": NODE, "operator_key": "ab" * 32, "operator_key_file": "x"},
+     "--operator-key-file cannot be used with --operator-key"),
+    ({"chain": NODE, "operator_key": "ab" * 32, "operator_signer": SIGNER},
+     "--operator-key cannot be used with --operator-signer"),
+    ({"chain": NODE, "operator_key": "secret"}, "--operator-key must hold 64 hex digits and"),
+    ({"chain": "none", "operator_key": "secret"}, "--operator-key cannot be used with --chain"),
     (PRODUCTION | {"chain": "embedded"}, "--chain embedded is available in the test environment"),
     (PRODUCTION | {"chain": NODE}, "in production needs --stablecoin, --collateral and"),
     (PRODUCTION | {"chain": NODE} | CONTRACTS, "needs --operator-key-file"),
@@ -154,6 +160,12 @@ def test_private_key_file_and_mounted_secrets_are_read(tmp_path, key_file, is_of
 def test_key_file_must_be_a_regular_file(tmp_path):
     with pytest.raises(SettingsError, match=f"{tmp_path} must be a regular file"):
         settings(chain=NODE, operator_key_file=str(tmp_path))
+
+
+def test_key_is_read_from_the_environment():
+    chosen = read_settings({}, {"CLOB_CHAIN": NODE, "CLOB_OPERATOR_KEY": f"0x{'AB' * 32}"})
+    assert operator_access(chosen) == OperatorAccess(key=f"0x{'ab' * 32}")
+    assert operator_of(chosen) is None
 
 
 def test_signer_replaces_the_key():
