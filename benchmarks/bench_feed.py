@@ -17,7 +17,7 @@ from benchmarks.measure import Row, alternate, at_least, check_equal
 SERVER_CPU, READER_CPU = "0", "1"
 NUM_SUBSCRIBERS, NUM_MANY = 100, 1_000
 RATIO_MIN, P99_MS_MAX = 0.75, 10.0
-P99_RATIO_MAX = 1.5
+P99_RATIO_MAX = 1.3
 """Limit of the p99 delay relative to bare transports, which took 6.6 ms when 10 ms was set."""
 PER_S = 50
 PACED_ROUNDS = 5

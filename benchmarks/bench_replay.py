@@ -151,7 +151,7 @@ def hft_rows(name: str, events: Records, rounds: int, *, makers: bool) -> Iterat
         pair = alternate(
             rival.quote, lambda: cpu_ns(lambda: run_maker(events)), len(events), rounds
         )
-        yield at_most("    market maker in Python / their compiled one", 1.0, pair)
+        yield at_most("    market maker in Python / their compiled one", 0.65, pair)
     hour = agreement.recorded() if name == "day" else None
     if hour is not None:
         every_ns = agreement.RECORDED_EVERY_NS
