@@ -24,7 +24,7 @@ from clob_server.core.clock import wall_clock_ms
 from clob_server.core.commands import AddKey, DeactivateKey
 from clob_server.core.state import ServerState
 from clob_server.http.admin_schemas import KeyRequest, add_key, draw_key
-from clob_server.log import LogDamagedError, LogError, LogLockedError
+from clob_server.log import LogDamagedError, LogError, LogFailedError, LogLockedError
 from clob_server.log.sqlite import DATABASE
 from clob_server.settings import PRODUCTION, SECRET_BYTES_MIN, TEST, Settings, SettingsError
 
@@ -171,18 +171,14 @@ def guarded(work: Callable[[Arguments, Environ], None]) -> Callable[[Arguments, 
     def act(arguments: Arguments, environ: Environ = os.environ) -> int:
         try:
             work(arguments, environ)
-        except LogDamagedError as error:
-            return complain(f"{error.code}: {error}", FAILED)
         except LogLockedError as error:
-            reaches = vars(arguments).get("url", "") is None
-            hint = (
-                "use --url to reach the server that is using it"
-                if reaches
-                else "it must be stopped"
-            )
+            hint = "it must be stopped"
+            if "url" in arguments and arguments.url is None:
+                hint = "use --url to reach the server that is using it"
             return complain(f"{error.code}: {error}; {hint}", UNUSABLE)
         except LogError as error:
-            return complain(f"{error.code}: {error}", UNUSABLE)
+            has_failed = isinstance(error, LogDamagedError | LogFailedError)
+            return complain(f"{error.code}: {error}", FAILED if has_failed else UNUSABLE)
         except ClobError as error:
             return complain(f"{error.code}: {error}", FAILED)
         except UnicodeEncodeError as error:

@@ -61,10 +61,10 @@ Interval: TypeAlias = Literal["1m", "5m", "1h", "1d"]
 POSITIONS: Final = {"orderbook": "seq", "user": "cursor"}
 """The field of :class:`Resume` that a channel has."""
 PONG: Final = text_frame(b"PONG")
+"""Response to it."""
 
 RESTORES_MAX: Final = 2**16
-"""Numberings of one exchange. With its 32 bits an epoch is an exact number in JavaScript."""
-"""Response to it."""
+"""Epochs of one exchange. With its number of 32 bits an epoch is exact in JavaScript."""
 
 
 class ClientRequest(
@@ -383,9 +383,8 @@ class FeedSession:
             return
         subscriber.replace(name, subscription)
         stream = channels.streams.stream(market)
-        resume = request.resume
-        is_known = channels.continues(resume)
-        resumed = subscription.follow(stream, resume.seq if resume and is_known else None)
+        resume = request.resume if channels.continues(request.resume) else None
+        resumed = subscription.follow(stream, resume.seq if resume else None)
         self._confirm(request, market, token, stream.seq, resumed=resumed)
         subscriber.catch_up()
 

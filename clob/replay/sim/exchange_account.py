@@ -93,7 +93,7 @@ class ExchangeAccount:
         self._reply_connection = reply_connection
         self._flags = flags
         self._rule = check_mark(mark)
-        # In shadow mode, other prices than the middle of all orders are those of history.
+        # Rules but mid leave out own orders, and so do the books of history in shadow mode.
         self._books = driver.books if self._rule == MID else driver.history
         self._marks: dict[int, int] = {}
         self._last_row: tuple[int, int, int, int] | None = None
