@@ -151,6 +151,14 @@ cdef extern from "Python.h":
     bint is_integer "PyLong_CheckExact"(PyObject* value) noexcept
     bint is_text "PyUnicode_CheckExact"(PyObject* value) noexcept
     bint is_raw "PyBytes_CheckExact"(PyObject* value) noexcept
+    ctypedef struct Buffer "Py_buffer":
+        void* buf
+        Py_ssize_t len, itemsize
+        Py_ssize_t* strides
+        int readonly, ndim
+        char* format
+    bint is_memoryview "PyMemoryView_Check"(PyObject* value) noexcept
+    Buffer* buffer_of "PyMemoryView_GET_BUFFER"(PyObject* view) noexcept
     bint is_tuple "PyTuple_CheckExact"(PyObject* value) noexcept
     Py_ssize_t text_length "PyUnicode_GET_LENGTH"(PyObject* text) noexcept
     Py_ssize_t tuple_size "PyTuple_GET_SIZE"(PyObject* value) noexcept
@@ -838,16 +846,30 @@ def decode(data):
     return _codec_py.decode(data)
 
 
+cdef inline const uint8_t* start_of(data):
+    # The first byte of bytes or of a view as layout_module.is_view describes, else NULL.
+    cdef Buffer* buffer
+    if likely(is_raw(<PyObject*>data)):
+        return <const uint8_t*>PyBytes_AS_STRING(data)
+    if not is_memoryview(<PyObject*>data):
+        return NULL
+    buffer = buffer_of(<PyObject*>data)
+    if not buffer.readonly or buffer.ndim != 1 or buffer.format == NULL or buffer.itemsize != 1:
+        return NULL
+    if buffer.format[0] != c"B" or buffer.strides[0] != 1:
+        return NULL
+    return <const uint8_t*>buffer.buf
+
+
 def read(kind, data, offset=0):
     """Decode a Struct at a position in the data."""
     cdef Reader reader
     cdef PyObject* result = NULL
-    cdef const uint8_t* start
+    cdef const uint8_t* start = start_of(data)
     cdef object value
-    if is_raw(<PyObject*>data) and type(offset) is int and 0 <= offset <= len(data):
-        start = <const uint8_t*>PyBytes_AS_STRING(data)
+    if start != NULL and type(offset) is int and 0 <= offset <= len(data):
         reader.at = start + <Py_ssize_t>offset
-        reader.end = start + PyBytes_GET_SIZE(data)
+        reader.end = start + <Py_ssize_t>len(data)
         try:
             result = get_fields(&reader, plan_of(kind))
         except TypeError:

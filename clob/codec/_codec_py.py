@@ -7,7 +7,16 @@ texts are here.
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
-from clob.codec.layout import INTEGER_BYTES_MAX, KINDS, NUMBERS, PLAIN, Encoding, Form, layout_of
+from clob.codec.layout import (
+    INTEGER_BYTES_MAX,
+    KINDS,
+    NUMBERS,
+    PLAIN,
+    Encoding,
+    Form,
+    is_view,
+    layout_of,
+)
 from clob.errors import InvalidBytesError
 
 # ----- public functions ----------------------------------------------------------------------
@@ -89,23 +98,24 @@ def write(value: Any) -> bytes:
     return bytes(out)
 
 
-def read(kind: type[Any], data: bytes, offset: int = 0) -> tuple[Any, int]:
+def read(kind: type[Any], data: bytes | memoryview, offset: int = 0) -> tuple[Any, int]:
     """Decode a Struct at a position in the data.
 
     Args:
         kind: the Struct class.
-        data: the bytes.
+        data: the bytes, or a view of them: read-only, contiguous, one byte per item.
         offset: position of its first byte.
 
     Returns:
         The instance, and the position after its last byte.
 
     Raises:
-        TypeError: ``data`` is not ``bytes``, or ``kind`` has no layout.
+        TypeError: ``data`` is neither, or ``kind`` has no layout.
         ValueError: ``offset`` is negative or beyond the end of the data.
         InvalidBytesError: the bytes are not canonical; has the position and the reason.
     """
-    _check_bytes(data)
+    if not is_view(data):
+        _check_bytes(data)
     layout_of(kind)
     if not 0 <= offset <= len(data):
         raise ValueError(f"offset must be from 0 to {len(data)}; got {offset}")
@@ -234,26 +244,26 @@ def _fail(reason: str, offset: int) -> NoReturn:
     raise InvalidBytesError(reason, offset)
 
 
-def _check_bytes(data: bytes) -> None:
+def _check_bytes(data: bytes | memoryview) -> None:
     """Reject every type but bytes, bytearray and memoryview included."""
     if type(data) is not bytes:
         raise TypeError(f"data must be bytes; got {type(data).__name__}")
 
 
-def _get_byte(data: bytes, offset: int) -> int:
+def _get_byte(data: bytes | memoryview, offset: int) -> int:
     if offset == len(data):
         _fail("unexpected end of the data", offset)
     return data[offset]
 
 
-def _get_flag(data: bytes, offset: int) -> tuple[bool, int]:
+def _get_flag(data: bytes | memoryview, offset: int) -> tuple[bool, int]:
     byte = _get_byte(data, offset)
     if byte > 1:
         _fail(f"a flag must be 0 or 1; got {byte}", offset)
     return byte == 1, offset + 1
 
 
-def _get_flags(bits: int, data: bytes, offset: int) -> tuple[bool, int]:
+def _get_flags(bits: int, data: bytes | memoryview, offset: int) -> tuple[bool, int]:
     """Read the first of several flags that share a byte."""
     if bits == 1:
         return _get_flag(data, offset)
@@ -263,7 +273,7 @@ def _get_flags(bits: int, data: bytes, offset: int) -> tuple[bool, int]:
     return byte & 1 == 1, offset + 1
 
 
-def _get_integer(data: bytes, offset: int) -> tuple[int, int]:
+def _get_integer(data: bytes | memoryview, offset: int) -> tuple[int, int]:
     length = _get_byte(data, offset)
     if length > INTEGER_BYTES_MAX:
         _fail(f"an integer must have at most {INTEGER_BYTES_MAX} bytes; got {length}", offset)
@@ -275,14 +285,14 @@ def _get_integer(data: bytes, offset: int) -> tuple[int, int]:
     return int.from_bytes(data[offset + 1 : end], "little"), end
 
 
-def _get_raw(data: bytes, offset: int) -> tuple[bytes, int]:
+def _get_raw(data: bytes | memoryview, offset: int) -> tuple[bytes, int]:
     length, start = _get_integer(data, offset)
     if length > len(data) - start:
         _fail(f"length {length} exceeds the remaining {len(data) - start} bytes", offset)
-    return data[start : start + length], start + length
+    return bytes(data[start : start + length]), start + length
 
 
-def _get_text(data: bytes, offset: int) -> tuple[str, int]:
+def _get_text(data: bytes | memoryview, offset: int) -> tuple[str, int]:
     raw, end = _get_raw(data, offset)
     try:
         return raw.decode("utf-8", "surrogatepass"), end
@@ -290,21 +300,23 @@ def _get_text(data: bytes, offset: int) -> tuple[str, int]:
         _fail(f"a text must be valid UTF-8: {error.reason}", end - len(raw) + error.start)
 
 
-def _get_numbered(numbers: tuple[int, ...], data: bytes, offset: int) -> tuple[Any, int]:
+def _get_numbered(
+    numbers: tuple[int, ...], data: bytes | memoryview, offset: int
+) -> tuple[Any, int]:
     number = _get_byte(data, offset)
     if number not in numbers:
         _fail(f"unexpected kind {number}", offset)
     return _get_fields(KINDS[number], data, offset + 1)
 
 
-def _get_fields(kind: type[Any], data: bytes, offset: int) -> tuple[Any, int]:
+def _get_fields(kind: type[Any], data: bytes | memoryview, offset: int) -> tuple[Any, int]:
     fields = {}
     for name, form in layout_of(kind):
         fields[name], offset = _get(form, data, offset)
     return kind(**fields), offset
 
 
-def _get(form: Form, data: bytes, offset: int) -> tuple[Any, int]:
+def _get(form: Form, data: bytes | memoryview, offset: int) -> tuple[Any, int]:
     if form.optional:
         present, offset = _get_flag(data, offset)
         if not present:
@@ -333,7 +345,7 @@ def _get(form: Form, data: bytes, offset: int) -> tuple[Any, int]:
             return _get_numbered(form.kinds, data, offset)
 
 
-def _get_member(form: Form, data: bytes, offset: int) -> tuple[Any, int]:
+def _get_member(form: Form, data: bytes | memoryview, offset: int) -> tuple[Any, int]:
     number = _get_byte(data, offset)
     member = form.members[number] if number < len(form.members) else None
     if member is None and form.kind:
@@ -341,7 +353,7 @@ def _get_member(form: Form, data: bytes, offset: int) -> tuple[Any, int]:
     return member, offset + 1
 
 
-def _get_tuple(item: Form, data: bytes, offset: int) -> tuple[tuple[Any, ...], int]:
+def _get_tuple(item: Form, data: bytes | memoryview, offset: int) -> tuple[tuple[Any, ...], int]:
     """Read a tuple. An item has at least one byte, which bounds the count."""
     count, start = _get_integer(data, offset)
     if count > len(data) - start:

@@ -129,6 +129,16 @@ PLAIN: Final[dict[Any, Encoding]] = {
 """Encodings of types without parameters."""
 
 
+def is_view(data: object) -> bool:
+    """Return whether data is a read-only, contiguous view of bytes."""
+    return (
+        type(data) is memoryview
+        and data.readonly
+        and data.c_contiguous
+        and (data.format, data.ndim) == ("B", 1)
+    )
+
+
 _LAYOUTS: Final[dict[type, tuple[StructField, ...]]] = {}
 
 

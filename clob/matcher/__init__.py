@@ -352,15 +352,21 @@ class Matcher:
         return _snapshots.snapshot(self._idle)
 
     @classmethod
-    def restore(cls, state: bytes) -> "Matcher":
+    def restore(cls, state: bytes | memoryview, *, check_hash: bool = True) -> "Matcher":
         """Return a matcher with the state of a snapshot, which continues as the original would.
+
+        Args:
+            state: the bytes, or a read-only view of them, such as of a mapped file. The matcher
+                reads resting orders there later, so that the content must stay as it is.
+            check_hash: whether to compare the hash at the end of the bytes, a tenth of the time; a
+                caller that checks them on its own can skip it.
 
         Raises:
             InvalidSnapshotError: the bytes are not a snapshot of this version, are damaged, or are
                 not those that :meth:`snapshot` would return for the state.
         """
         matcher = cls()
-        _snapshots.restore(matcher._engine, state)
+        _snapshots.restore(matcher._engine, state, check_hash=check_hash)
         return matcher
 
     def state_hash(self) -> bytes:

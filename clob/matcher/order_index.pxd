@@ -17,7 +17,7 @@ cdef class OrderIndex(Admission):
     cdef public Py_ssize_t num_finished
     cdef public dict spent_by_maker
     cdef public object spent_by_expiry
-    cdef public bytes asleep
+    cdef public object asleep
     cdef public object asleep_offsets
     cdef public list asleep_makers
     cdef public list asleep_starts

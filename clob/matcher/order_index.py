@@ -54,7 +54,7 @@ class OrderIndex(Admission):
         self.spent_by_expiry: SortedDict[int, set[bytes]] = SortedDict()
         # The snapshot with the sleeping orders, their offsets in it by place, its makers, and its
         # books by their first place.
-        self.asleep: bytes = b""
+        self.asleep: bytes | memoryview = b""
         self.asleep_offsets: array[int] = array("Q")
         self.asleep_makers: list[str] = []
         self.asleep_starts: list[int] = []

@@ -6,7 +6,7 @@ entry each. The reader of restoring.py reads all others: invalid ones, for which
 with rare values, and those of markets with accounts or of complementary markets.
 """
 
-from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
+from cpython.bytes cimport PyBytes_FromStringAndSize
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy
@@ -235,8 +235,8 @@ cdef list restore_chunk(
     OrderIndex index, object reader, MarketState market_state, Py_ssize_t count, bint is_yes
 ):
     # Rest the next orders until one is not plain; return their ids.
-    cdef bytes state = reader.state
-    cdef const uint8_t* begin = <const uint8_t*>PyBytes_AS_STRING(state)
+    cdef const uint8_t[::1] state = reader.state
+    cdef const uint8_t* begin = &state[0]
     cdef const uint8_t* start
     cdef Py_ssize_t first = len(index.asleep_offsets), place = 0
     cdef list ids = [], makers = reader.makers
@@ -247,7 +247,7 @@ cdef list restore_chunk(
     cdef uint64_t numbers[CHUNK]
     cdef object order_id
     data.at = begin + <Py_ssize_t>reader.offset
-    data.end = begin + PyBytes_GET_SIZE(state)
+    data.end = begin + len(state)
     while place < min(count, <Py_ssize_t>CHUNK):
         start = data.at
         if not take_order(&data, &order) or order.maker > <uint64_t>len(makers):

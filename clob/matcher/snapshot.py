@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, TypeVar
 import msgspec
 
 from clob.codec import read, write
+from clob.codec.layout import is_view
 from clob.errors import ClobError, InvalidSnapshotError
 from clob.events import MatchType, RemovalReason
 from clob.matcher import order_index, rejections, restoring, settlement
@@ -183,7 +184,7 @@ def _market_pieces(
 class StructReader:
     """Reads Structs one after the other."""
 
-    def __init__(self, state: bytes) -> None:
+    def __init__(self, state: bytes | memoryview) -> None:
         self.state = state
         self.offset: int = len(MAGIC)
         self.makers: list[str] = []
@@ -235,17 +236,18 @@ class StructReader:
             last = found
 
 
-def restore(engine: "Engine", state: bytes) -> None:
+def restore(engine: "Engine", state: bytes | memoryview, *, check_hash: bool = True) -> None:
     """Load a snapshot into an empty engine; raise ``InvalidSnapshotError``."""
-    if type(state) is not bytes or not state.startswith(MAGIC[:-1]):
+    is_bytes = type(state) is bytes or is_view(state)
+    if not is_bytes or state[: len(MAGIC) - 1] != MAGIC[:-1]:
         raise InvalidSnapshotError("a snapshot must be bytes that begin with CLOBSNAP")
-    if state[len(MAGIC) - 1 : len(MAGIC)] not in (MAGIC[-1:], bytes((_OLDER,))):
-        found = state[len(MAGIC) - 1] if len(state) >= len(MAGIC) else "missing"
+    found = state[len(MAGIC) - 1] if len(state) >= len(MAGIC) else "missing"
+    if found not in (MAGIC[-1], _OLDER):
         raise InvalidSnapshotError(
             f"unsupported snapshot version {found} (expected {_OLDER} or {MAGIC[-1]})"
         )
     body = memoryview(state)[:-HASH_BYTES]
-    if hashlib.blake2b(body, digest_size=HASH_BYTES).digest() != state[-HASH_BYTES:]:
+    if check_hash and hashlib.blake2b(body, digest_size=HASH_BYTES).digest() != state[-HASH_BYTES:]:
         raise InvalidSnapshotError("the snapshot is damaged: its hash does not match")
     try:
         _restore(engine, StructReader(state))

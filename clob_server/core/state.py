@@ -97,20 +97,20 @@ class _Head(msgspec.Struct, frozen=True, array_like=True):
 
 
 class _Kept(msgspec.Struct, frozen=True, array_like=True):
-    """The content of a snapshot.
+    """The content of a snapshot; its large parts are views of it.
 
     Texts that the matcher accepts as they are, ids of orders and markets, are stored as bytes.
     """
 
     version: int
-    matcher: bytes
+    matcher: memoryview
     registry: bytes
     now_ms: int
     num_orders: int
     num_trades: int
     changed_ms: list[tuple[bytes, int]]
     charges: list[Charged]
-    attachments: tuple[bytes, bytes]
+    attachments: tuple[memoryview, memoryview]
     """Those of the orders in ``Matcher.order_ids``, see :func:`joined`."""
     finished: list[bytes | int]
     traded: list[bytes]
@@ -150,7 +150,7 @@ class ServerState:
         """Called when an order that was charged is given back (-1) or charged for more."""
         self._payers: deque[bytes | None] = deque()
         self._attachments: dict[str | int, bytes] = {}
-        self._restored: bytes = b""
+        self._restored: memoryview = memoryview(b"")
         self._restored_ends: array[int] = array("Q")
         self._finished: deque[str | int] = deque()
         self._finished_max = self.matcher.limits.finished_max
@@ -184,7 +184,7 @@ class ServerState:
         return self._attachment_at(place)
 
     def _attachment_at(self, place: int) -> bytes:
-        return self._restored[self._restored_ends[place] : self._restored_ends[place + 1]]
+        return bytes(self._restored[self._restored_ends[place] : self._restored_ends[place + 1]])
 
     def _keep_attachment(self, record: OrderRecord) -> None:
         """Keep the attachment of an order that a snapshot restored."""
@@ -435,7 +435,9 @@ class ServerState:
         attachments = list(map(self._attachment, self.matcher.order_ids()))
         return b"".join(self._pieces(self.matcher.snapshot(), joined(attachments)))
 
-    def _pieces(self, matcher: bytes, attachments: tuple[bytes, bytes]) -> list[bytes]:
+    def _pieces(
+        self, matcher: bytes | memoryview, attachments: tuple[bytes | memoryview, ...]
+    ) -> list[bytes | memoryview]:
         """Return the pieces of a snapshot with that of its matcher and its attachments.
 
         Together they are the MessagePack of a :class:`_Kept`. The large ones are not copied.
@@ -466,7 +468,7 @@ class ServerState:
         ]
 
     @staticmethod
-    def has_own_version(snapshot: bytes) -> bool:
+    def has_own_version(snapshot: bytes | memoryview) -> bool:
         """Return whether this version of the server wrote a snapshot.
 
         Raises:
@@ -478,13 +480,17 @@ class ServerState:
             raise InvalidSnapshotError(f"not a snapshot of a server: {error}") from None
 
     @classmethod
-    def restore(cls, snapshot: bytes, *, inexact: bool = False) -> "ServerState":
+    def restore(
+        cls, snapshot: bytes | memoryview, *, inexact: bool = False, check_hash: bool = True
+    ) -> "ServerState":
         """Return the state of a snapshot; it continues as if it had never stopped.
 
         Args:
-            snapshot: the bytes.
+            snapshot: the bytes. The state reads parts of a view later, so that its content must
+                stay as it is.
             inexact: also read version 2, which lacks a part; the result works like the state that
                 was stored, and its snapshots differ from those of a replay.
+            check_hash: as for ``Matcher.restore``; a file has a hash of its own.
 
         Raises:
             InvalidSnapshotError: the bytes are not from :meth:`snapshot`; an
@@ -509,7 +515,7 @@ class ServerState:
             traded = {name.decode(errors="surrogatepass") for name in kept.traded}
         except (msgspec.MsgspecError, LookupError, ValueError, TypeError, RecursionError) as error:
             raise InvalidSnapshotError(f"not a snapshot of a server: {error}") from None
-        state = cls(Matcher.restore(kept.matcher), registry)
+        state = cls(Matcher.restore(kept.matcher, check_hash=check_hash), registry)
         state.num_orders, state.num_trades = kept.num_orders, kept.num_trades
         state.changed_ms.update(changed_ms)
         state.charges.extend(kept.charges)
@@ -518,11 +524,11 @@ class ServerState:
         state.now_ms = kept.now_ms
         state._restore_attachments(*kept.attachments)
         # Matcher.restore has checked its own part.
-        if not has_pieces(snapshot, state._pieces(kept.matcher, kept.attachments)):
+        if not has_pieces(memoryview(snapshot), state._pieces(kept.matcher, kept.attachments)):
             raise InvalidSnapshotError("not a snapshot of a server: it has another encoding")
         return state
 
-    def _restore_attachments(self, sizes: bytes, attachments: bytes) -> None:
+    def _restore_attachments(self, sizes: memoryview, attachments: memoryview) -> None:
         """Set the attachments; those of resting orders stay in ``attachments`` until they change.
 
         Raises:
@@ -533,7 +539,8 @@ class ServerState:
         if len(sizes) != 4 * (resting + len(finished)):
             raise InvalidSnapshotError("not a snapshot of a server: it lacks attachments of orders")
         # With a 0 in front: an attachment begins where the one before ends.
-        each = array("I", sizes)
+        each = array("I")
+        each.frombytes(sizes)
         if sys.byteorder == "big":
             each.byteswap()
         ends = accumulate(each, initial=0)
@@ -546,17 +553,21 @@ class ServerState:
                 self._attachments[order_id] = attachment
 
 
-def has_pieces(data: bytes, pieces: Iterable[bytes]) -> bool:
-    """Return whether data are these pieces, one after the other, without joining them."""
+def has_pieces(data: memoryview, pieces: Iterable[bytes | memoryview]) -> bool:
+    """Return whether data are these pieces, one after the other, without joining them.
+
+    A piece that is a view was decoded from the data. It is not compared: where all before it is
+    the same, its place is the same.
+    """
     at = 0
     for piece in pieces:
-        if not data.startswith(piece, at):
+        if isinstance(piece, bytes) and data[at : at + len(piece)].tobytes() != piece:
             return False
         at += len(piece)
     return at == len(data)
 
 
-def head_of(data: bytes) -> bytes:
+def head_of(data: bytes | memoryview) -> bytes:
     """Return the bytes in front of ``data`` in MessagePack."""
     bits = 8 if len(data) < 2**8 else 16 if len(data) < 2**16 else 32
     return {8: b"\xc4", 16: b"\xc5", 32: b"\xc6"}[bits] + len(data).to_bytes(bits // 8, "big")

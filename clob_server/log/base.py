@@ -63,8 +63,8 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     """Chain hash of that frame."""
     event_hash: bytes
     """Event hash after the command."""
-    state: bytes
-    """The encoded state."""
+    state: bytes | memoryview
+    """The encoded state; a view of its file, where it comes from one."""
 
 
 Damage = Callable[[], str | None]

@@ -328,10 +328,39 @@ def test_decode_rejects_non_canonical_bytes(any_codec, raw, offset, message):
 
 
 @pytest.mark.parametrize("data", [bytearray(b"\x07\0"), memoryview(b"\x07\0"), "\x07\0", None])
-def test_decode_and_read_accept_only_bytes(any_codec, data):
-    for read in (any_codec.decode, lambda data: any_codec.read(Expire, data)):
-        with pytest.raises(TypeError, match=r"data must be bytes; got"):
-            read(data)
+def test_decode_accepts_only_bytes(any_codec, data):
+    with pytest.raises(TypeError, match=r"data must be bytes; got"):
+        any_codec.decode(data)
+
+
+VIEW = memoryview(b"\0" * 8)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        bytearray(b"\0" * 8),
+        memoryview(bytearray(b"\0" * 8)),
+        VIEW[::2],
+        VIEW.cast("b"),
+        VIEW.cast("I"),
+        VIEW.cast("B", (2, 4)),
+        "\0" * 8,
+        None,
+    ],
+)
+def test_read_rejects_other_types_and_views_that_may_change_or_have_gaps(any_codec, data):
+    with pytest.raises(TypeError, match=r"data must be bytes; got"):
+        any_codec.read(Expire, data)
+
+
+def test_read_from_a_view_equals_read_from_bytes(any_codec):
+    for value in (AN_ORDER, A_RECORD):
+        raw, kind = b"x" + any_codec.write(value), type(value)
+        view = memoryview(b"y" + raw)[1:]
+        assert any_codec.read(kind, view, 1) == any_codec.read(kind, raw, 1) == (value, len(raw))
+        with pytest.raises(InvalidBytesError):
+            any_codec.read(kind, view[:-1], 1)
 
 
 @pytest.mark.parametrize("offset", [-1, 3, 2**70])

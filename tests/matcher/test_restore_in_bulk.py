@@ -2,6 +2,7 @@
 
 import hashlib
 import importlib
+import mmap
 import random  # noqa: TID251 - seeded, and outside the engine
 import struct
 from array import array
@@ -82,6 +83,37 @@ def test_compiled_and_python_restore_the_same_orders(seed):
         cancel = Cancel(order_id=order_id, now_ms=2)
         assert compiled.apply(cancel) == python.apply(cancel)
     assert compiled.snapshot() == python.snapshot()
+
+
+@pytest.mark.parametrize("kind", ["python", "compiled"])
+def test_matcher_restored_from_a_view_of_a_file_equals_one_restored_from_bytes(kind, tmp_path):
+    state = filled(kind, 3).snapshot()
+    (tmp_path / "state").write_bytes(b"head" + state)
+    with (tmp_path / "state").open("rb") as file:
+        view = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))[4:]
+    (tmp_path / "state").unlink()
+    again, expected = load(kind).restore(view), load(kind).restore(state)
+    for order_id in expected.order_ids()[::2]:
+        cancel = Cancel(order_id=order_id, now_ms=2)
+        assert again.apply(cancel) == expected.apply(cancel)
+    again.audit()
+    assert again.snapshot() == expected.snapshot()
+
+
+@pytest.mark.parametrize("kind", ["python", "compiled"])
+def test_view_that_may_change_is_rejected(kind):
+    view = memoryview(bytearray(filled(kind, 3).snapshot()))
+    with pytest.raises(InvalidSnapshotError, match="a snapshot must be bytes"):
+        load(kind).restore(view)
+
+
+def test_hash_of_a_snapshot_is_compared_unless_the_caller_does():
+    state = bytearray(filled("compiled", 3).snapshot())
+    state[-1] ^= 1
+    with pytest.raises(InvalidSnapshotError, match="its hash does not match"):
+        load("compiled").restore(bytes(state))
+    again = load("compiled").restore(bytes(state), check_hash=False)
+    assert again.snapshot()[:-32] == state[:-32]
 
 
 def test_more_orders_than_a_chunk_are_restored():

@@ -8,7 +8,7 @@ import shutil
 import msgspec
 import pytest
 
-from clob import Expire, Matcher, RejectedError
+from clob import Cancel, Expire, Matcher, RejectedError
 from clob.codec import encode as encode_event
 from clob.errors import InvalidBytesError
 from clob.events import OrderRemoved, RemovalReason
@@ -152,6 +152,24 @@ def test_reopened_folder_recovers_the_state(tmp_path):
     again = SqliteLog(tmp_path)
     assert_recovers(again, recorder, len(STORY) - 8)
     again.close()
+
+
+def test_state_continues_after_the_snapshot_it_came_from_is_deleted(tmp_path):
+    log = SqliteLog(tmp_path)
+    recorder = write_log(log)
+    take_snapshot(log, recorder.exchange, recorder.event_hash)
+    exchange, _, _ = recover(log)
+    for each in tmp_path.glob("snapshot-*"):
+        each.unlink()
+    order_ids = recorder.exchange.matcher.order_ids()
+    signed = [recorder.exchange.signature(each) for each in order_ids]
+    assert any(signed)
+    assert [exchange.signature(each) for each in order_ids] == signed
+    for state in (exchange, recorder.exchange):
+        for record in state.matcher.open_orders():
+            state.apply(Cancel(order_id=record.order.id, now_ms=state.now_ms))
+    assert exchange.snapshot() == recorder.exchange.snapshot()
+    log.close()
 
 
 @pytest.mark.parametrize("covered", [None, 12, len(STORY)])

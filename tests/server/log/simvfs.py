@@ -138,11 +138,18 @@ class SimFiles:
                 return None
             return bytes(inode.data if bytes_max < 0 else inode.data[:bytes_max])
 
-    def replace(self, name, data):
+    def view(self, name):
+        data = self.read(name)
+        return None if data is None else memoryview(data)
+
+    def replace(self, name, *parts):
         with self._errors_of_the_system():
             disk, aside = self._disk, Inode(self._disk.weather)
             disk.name(f"{name}.new", aside)
-            disk.write(aside, 0, data)
+            done = 0
+            for part in parts:
+                disk.write(aside, done, part)
+                done += len(part)
             disk.sync(aside)
             disk.rename(f"{name}.new", name)
             disk.sync_names()

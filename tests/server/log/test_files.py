@@ -23,11 +23,22 @@ def test_replaced_file_is_read_back(folder, tmp_path):
 
 def test_missing_file_reads_as_none(folder):
     assert folder.read("a") is None
+    assert folder.view("a") is None
+
+
+def test_view_keeps_its_content_after_the_file_is_replaced_and_removed(folder):
+    folder.replace("a", b"one", b" and ", memoryview(b"two"))
+    view = folder.view("a")
+    folder.replace("a", b"another")
+    folder.remove("a")
+    assert bytes(view) == b"one and two"
+    with pytest.raises(TypeError, match="read-only"):
+        view[0] = 0
 
 
 def test_empty_file(folder):
     folder.replace("a", b"")
-    assert folder.read("a") == b""
+    assert folder.read("a") == folder.view("a") == b""
 
 
 def test_replace_removes_the_old_content(folder):
