@@ -68,6 +68,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     chain_from_block: int = 0
     """First block to read: the block in which the exchange contract was created, or an earlier
     one."""
+    chain_nodes: tuple[str, ...] = ()
+    """More nodes of the chain beside ``chain``, http or https URLs separated by commas."""
+    chain_quorum: int = 0
+    """Nodes that must agree on what changes accounts, orders and operations; 0 means more than
+    half of them."""
     chain_wait_s: float = 60.0
     """Seconds that a request waits for its operation; the operation continues afterwards."""
     chain_bump_after_s: float = 30.0

@@ -25,6 +25,7 @@ from clob_server.chain.config import (
     missing_package,
     operator_access,
     operator_of,
+    quorum,
     redacted_url,
     wait_for_port,
     wei_of,
@@ -350,6 +351,8 @@ class ChainClient:
         access = operator_access(settings)
         config = messages.Config(
             url=url,
+            more_urls=list(settings.chain_nodes),
+            quorum=quorum(settings),
             chain_id=settings.chain_id,
             operator_key=access.key,
             signer_url=access.signer_url,

@@ -73,6 +73,8 @@ OPERATOR_SETTINGS: Final = (
     "operator_address",
 )
 """Settings that say who signs the operator's transactions."""
+NODE_SETTINGS: Final = ("chain_nodes", "chain_quorum")
+"""Settings about several nodes."""
 CONTRACTS: Final = ("stablecoin", "collateral", "conditional_tokens")
 """Settings that hold contract addresses."""
 KEY_MODE_OF_ROOT: Final = 0o640
@@ -111,6 +113,7 @@ def check_chain(settings: Settings) -> None:
             f"--chain must be {NO_CHAIN}, {EMBEDDED} or the http or https URL of a node; "
             f"got {source!r}"
         )
+    _check_nodes(settings)
     if contracts and len(contracts) < len(CONTRACTS):
         raise SettingsError(
             "--stablecoin, --collateral and --conditional-tokens must be set together"
@@ -122,6 +125,30 @@ def check_chain(settings: Settings) -> None:
         )
     contracts_of(settings)
     operator_access(settings)
+
+
+def _check_nodes(settings: Settings) -> None:
+    """Reject more nodes that no client can use, or that are given twice, and a wrong quorum."""
+    urls = (settings.chain_source, *settings.chain_nodes)
+    for place, url in enumerate(urls):
+        if not is_url(url):
+            raise SettingsError(
+                f"--chain-nodes must be http or https URLs separated by commas; got {url!r}"
+            )
+        if url in urls[:place]:
+            raise SettingsError(
+                f"--chain and --chain-nodes must differ; got {redacted_url(url)} twice"
+            )
+    if settings.chain_quorum > len(urls):
+        raise SettingsError(
+            f"--chain-quorum must be at most {len(urls)}, the number of nodes; "
+            f"got {settings.chain_quorum}"
+        )
+
+
+def quorum(settings: Settings) -> int:
+    """Return how many nodes must agree."""
+    return settings.chain_quorum or (len(settings.chain_nodes) + 1) // 2 + 1
 
 
 def is_url(source: str) -> bool:
@@ -137,7 +164,8 @@ def _check_without_node(settings: Settings, source: str, contracts: list[str]) -
     """Reject options that need the address of a node."""
     if source == EMBEDDED and not settings.is_test:
         raise SettingsError("--chain embedded is available in the test environment only")
-    names = [*contracts, *(name for name in OPERATOR_SETTINGS if getattr(settings, name))]
+    others = (*OPERATOR_SETTINGS, *NODE_SETTINGS)
+    names = [*contracts, *(name for name in others if getattr(settings, name))]
     if names:
         options = ", ".join(f"--{name.replace('_', '-')}" for name in names)
         raise SettingsError(

@@ -35,6 +35,10 @@ class Config(PipeMessage, frozen=True, kw_only=True):
 
     url: str
     """JSON-RPC address of the node, http or https."""
+    more_urls: list[str] = msgspec.field(default_factory=list)
+    """Addresses of more nodes of the same chain."""
+    quorum: int = 1
+    """How many of the nodes must agree."""
     chain_id: int
     """Expected chain id of the node."""
     operator_key: str = ""

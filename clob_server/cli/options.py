@@ -41,8 +41,8 @@ NUMBER_MAX: Final = 2**62
 """Largest number for settings without a lower limit."""
 
 _MAY_BE_0: Final = {
-    "port", "chain_port", "chain_from_block", "chain_final_blocks", "maker_cool_down_s",
-    "history_days", "connections_per_address_max", "drain_s", "chain_tip_gwei",
+    "port", "chain_port", "chain_quorum", "chain_from_block", "chain_final_blocks",
+    "maker_cool_down_s", "history_days", "connections_per_address_max", "drain_s", "chain_tip_gwei",
 }  # fmt: skip
 _LEAST: Final = {"headers_max_bytes": HEADERS_MIN}
 _MOST: Final = {

@@ -116,6 +116,18 @@ class Result(Fault):
         return {"jsonrpc": "2.0", "id": call["id"], "result": self.result}
 
 
+class Lie(Fault):
+    """Forward the call and change its result."""
+
+    def __init__(self, change, method, **options):
+        super().__init__(method, **options)
+        self.change = change
+
+    def answer(self, call, forward):
+        answer = forward(call)
+        return {**answer, "result": self.change(answer["result"])} if "result" in answer else answer
+
+
 class WrongId(Fault):
     """Forward the call and respond with another request's id."""
 

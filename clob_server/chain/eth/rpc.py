@@ -8,6 +8,7 @@ Node URLs often contain API keys, so messages name only the host.
 import asyncio
 import os
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Final, TypeAlias, cast
@@ -248,7 +249,37 @@ class HttpxTransport:
         await self._http.aclose()
 
 
-class Rpc:
+class NodeClient(ABC):
+    """A JSON-RPC client of a node, or of several nodes of one chain."""
+
+    host: str
+    """Host of the node, or the hosts of all, for messages."""
+
+    async def ask(self, method: str, *params: Any) -> Any:
+        """Send one request and return its result.
+
+        Raises:
+            NodeUnreachableError, NodeInvalidResponseError, NodeRejectedError: the request failed.
+        """
+        (reply,) = await self.batch([(method, params)])
+        return result(reply)
+
+    @abstractmethod
+    async def batch(self, requests: Sequence[RpcRequest]) -> list[Reply]:
+        """Send several requests as one batch and return their results in the same order.
+
+        JSON-RPC errors are returned, not raised.
+
+        Raises:
+            NodeUnreachableError, NodeInvalidResponseError: no response, or an invalid one.
+        """
+
+    @abstractmethod
+    async def close(self) -> None:
+        """Close the connections."""
+
+
+class Rpc(NodeClient):
     """JSON-RPC client of one node.
 
     Args:
@@ -272,7 +303,7 @@ class Rpc:
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
             raise ValueError(f"the URL of the {name} must start with http:// or https://")
-        self.host: Final[str] = parts.hostname
+        self.host = parts.hostname
         if is_near is None:
             is_near = parts.scheme == "http" and parts.hostname in LOOPBACK
         self._transport: LoopbackTransport | HttpxTransport = (
@@ -282,23 +313,8 @@ class Rpc:
         self._timeout_s = timeout_s
         self._number = 0
 
-    async def ask(self, method: str, *params: Any) -> Any:
-        """Send one request and return its result.
-
-        Raises:
-            NodeUnreachableError, NodeInvalidResponseError, NodeRejectedError: the request failed.
-        """
-        (reply,) = await self.batch([(method, params)])
-        return result(reply)
-
     async def batch(self, requests: Sequence[RpcRequest]) -> list[Reply]:
-        """Send several requests as one batch and return their results in the same order.
-
-        JSON-RPC errors are returned, not raised.
-
-        Raises:
-            NodeUnreachableError, NodeInvalidResponseError: no response, or an invalid one.
-        """
+        """Send the requests in one HTTP request; see :class:`NodeClient`."""
         first = self._number
         self._number += len(requests)
         messages = [

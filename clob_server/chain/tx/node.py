@@ -7,11 +7,11 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final, TypeVar
 
 from clob_server.chain.eth.rpc import (
+    NodeClient,
     NodeError,
     NodeInvalidResponseError,
     NodeRejectedError,
     Reply,
-    Rpc,
     RpcRequest,
     content,
     integer,
@@ -60,14 +60,14 @@ class Node:
 
     def __init__(
         self,
-        rpc: Rpc,
+        rpc: NodeClient,
         operator: str,
         chain_id: int,
         fee_max: int,
         changed: Callable[[], None],
         tip: int = 0,
     ) -> None:
-        self.rpc: Final[Rpc] = rpc
+        self.rpc: Final[NodeClient] = rpc
         self.operator: Final[str] = operator
         self.fee_max: Final[int] = fee_max
         self._chain_id = chain_id

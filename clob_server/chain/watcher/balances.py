@@ -10,7 +10,7 @@ from typing import Any, Final
 import msgspec
 
 from clob_server.chain.config import Addresses
-from clob_server.chain.eth.rpc import Rpc
+from clob_server.chain.eth.rpc import NodeClient
 from clob_server.chain.events import WalletHolding
 from clob_server.chain.operations.calls import ALLOWANCE, BALANCE, BALANCES, IS_APPROVED
 from clob_server.chain.operations.preconditions import Read
@@ -53,7 +53,7 @@ class BalanceReader:
     """
 
     def __init__(
-        self, rpc: Rpc, addresses: Addresses, block: int, approvals: Approvals | None
+        self, rpc: NodeClient, addresses: Addresses, block: int, approvals: Approvals | None
     ) -> None:
         self._rpc = rpc
         self._addresses = addresses

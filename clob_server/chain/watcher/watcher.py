@@ -18,10 +18,10 @@ from clob_server.chain.config import Addresses
 from clob_server.chain.eth.abi import Function
 from clob_server.chain.eth.exchange_abi import IS_DELEGATE, IS_GASLESS, IS_PAYEE, IS_PAYER
 from clob_server.chain.eth.rpc import (
+    NodeClient,
     NodeError,
     NodeRejectedError,
     Reply,
-    Rpc,
     RpcRequest,
     integer,
     parsing,
@@ -82,7 +82,7 @@ class ReadBlocks:
         if block != self.last:
             self._blocks.append(block)
 
-    async def drop_removed(self, rpc: Rpc) -> None:
+    async def drop_removed(self, rpc: NodeClient) -> None:
         """Drop the blocks that are not on the chain any more.
 
         Raises:

@@ -19,7 +19,8 @@ from typing import Final
 from clob.wire.operations import Counts
 from clob_server.chain import messages
 from clob_server.chain.config import DEVELOPMENT_CHAIN
-from clob_server.chain.eth.rpc import NodeError, Rpc, number, parsing
+from clob_server.chain.eth.quorum import Quorum
+from clob_server.chain.eth.rpc import NodeClient, NodeError, Rpc, number, parsing
 from clob_server.chain.events import StartWatching, WatchTokens
 from clob_server.chain.subprocess import BEAT, BEAT_S
 from clob_server.chain.tx.outbox import Outbox, OutboxError
@@ -57,7 +58,9 @@ _LOG: Final = logging.getLogger("clob_server.chain")
 class ChainWorker:
     """A worker, created from its config; see :func:`build_parts` for the arguments."""
 
-    def __init__(self, config: messages.Config, outbox: Outbox, signer: Signer, rpc: Rpc) -> None:
+    def __init__(
+        self, config: messages.Config, outbox: Outbox, signer: Signer, rpc: NodeClient
+    ) -> None:
         self._config = config
         self._rpc = rpc
         self._signer = signer
@@ -265,6 +268,16 @@ async def beat() -> None:
         await asyncio.sleep(BEAT_S)
 
 
+def node_client(config: messages.Config) -> NodeClient:
+    """Return a client of the node, or of all nodes.
+
+    Raises:
+        ValueError: a URL or the quorum is invalid.
+    """
+    nodes = [Rpc(url, config.rpc_timeout_s) for url in (config.url, *config.more_urls)]
+    return nodes[0] if len(nodes) == 1 else Quorum(nodes, config.quorum)
+
+
 async def work_on(folder: Path, lines: asyncio.StreamReader) -> int:
     """Read the config from the input and work until its end; return the exit code."""
     first = await lines.readline()
@@ -274,7 +287,7 @@ async def work_on(folder: Path, lines: asyncio.StreamReader) -> int:
         config = messages.decode_server_message(first)
         if not isinstance(config, messages.Config):
             raise ValueError("the first message must be a config")
-        rpc = Rpc(config.url, config.rpc_timeout_s)
+        rpc = node_client(config)
         signer = build_signer(config)
         outbox = open_outbox(folder, config, signer.address)
     except (ValueError, OutboxError, ForeignChainError) as error:

@@ -10,7 +10,13 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from clob_server.chain.config import DEVELOPMENT_CHAIN, Addresses, deployed_by
-from clob_server.chain.eth.rpc import NodeInvalidResponseError, Reply, Rpc, RpcRequest, result
+from clob_server.chain.eth.rpc import (
+    NodeClient,
+    NodeInvalidResponseError,
+    Reply,
+    RpcRequest,
+    result,
+)
 from clob_server.chain.messages import Config
 from clob_server.chain.operations.base import OperationContext, Run, StepFailedError, run_to_end
 from clob_server.chain.operations.deploy import (
@@ -72,7 +78,7 @@ def build_parts(
     config: Config,
     outbox: Outbox,
     signer: Signer,
-    rpc: Rpc,
+    rpc: NodeClient,
     *,
     changed: Callable[[], None],
     on_gap: Callable[[int], None],
