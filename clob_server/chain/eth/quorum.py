@@ -79,7 +79,7 @@ class Quorum(NodeClient):
         self._least: Final = least
         self._late: set[asyncio.Task[list[Reply]]] = set()
         self._differing: set[str] = set()
-        self.host = ", ".join(node.host for node in nodes)
+        self.host: str = ", ".join(node.host for node in nodes)
 
     async def batch(self, requests: Sequence[RpcRequest]) -> list[Reply]:
         """Send requests to all nodes, and return once the replies are decided.

@@ -303,7 +303,7 @@ class Rpc(NodeClient):
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
             raise ValueError(f"the URL of the {name} must start with http:// or https://")
-        self.host = parts.hostname
+        self.host: str = parts.hostname
         if is_near is None:
             is_near = parts.scheme == "http" and parts.hostname in LOOPBACK
         self._transport: LoopbackTransport | HttpxTransport = (
