@@ -190,6 +190,8 @@ class WorkerReady(PipeMessage, frozen=True, kw_only=True):
     operator: str
     addresses: Addresses
     chain_id: int
+    has_escrow: bool = False
+    """Whether the exchange contract keeps escrow; one of an earlier version does not."""
 
 
 class WorkerState(PipeMessage, frozen=True, kw_only=True):
