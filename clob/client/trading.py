@@ -31,12 +31,21 @@ from clob.signing import (
     SignedReduce,
     SignedSetDelegate,
     SignedSetNonce,
+    SignedWithdrawal,
     amounts_of,
 )
 from clob.signing.messages import BOTH_SIDES
 from clob.signing.order import ZERO_ADDRESS
 from clob.wire.markets import MarketBody
-from clob.wire.operations import MergeAnswer, Permit, RedeemAnswer, SplitAnswer
+from clob.wire.operations import (
+    DepositAnswer,
+    MergeAnswer,
+    Permit,
+    RedeemAnswer,
+    SplitAnswer,
+    WithdrawAnswer,
+    WithdrawRequestAnswer,
+)
 from clob.wire.orders import (
     CancelledBody,
     CreatedBody,
@@ -60,7 +69,11 @@ TICK_MS: Final = 1
 TICKS_S: Final = 0.003
 """Time from the signature of a cancel of all orders to its arrival at least."""
 PERMIT_S: Final = 3_600
-"""Seconds for which a permit is valid."""
+"""Seconds for which a permit or a request to withdraw is valid."""
+NONCE_BITS: Final = 128
+"""Random bits of the nonce of a request to withdraw."""
+COLLATERAL: Final = "collateral"
+"""The asset in escrow that is not an outcome token."""
 NONCES: Final = "0x7ecebe00"
 NAME: Final = "0x06fdde03"
 """Functions of the collateral: ``nonces(address)`` and ``name()``."""
@@ -93,7 +106,8 @@ class LimitOrderOptions(TypedDict, total=False):
     """Highest fee rate, in basis points; absent is 0 in a signed order and that of the market in an
     unsigned one."""
     smart_wallet: str
-    """Wallet that pays and receives the collateral; for unsigned orders only."""
+    """Wallet that pays and receives the collateral; with a signature only in a market that
+    settles."""
 
 
 class LimitOrder(msgspec.Struct, frozen=True):
@@ -119,6 +133,7 @@ JSON_NAMES: Final = {
     "self_trade": "selfTrade",
     "client_order_id": "clientOrderId",
     "deadline_ms": "deadlineMs",
+    "smart_wallet": "smartWallet",
 }
 """Names in JSON of the options that are not signed."""
 UNITS: Final = {
@@ -409,13 +424,18 @@ class Trading(OrderRoutes):
                 or the result of :meth:`sign_permit`. It is used if the approval is too small.
         """
         body = yield from self.conversion(market, amount)
+        body |= yield from self.permitted(amount, permit)
+        return (yield from OrderRoutes.post_split(self, body))
+
+    def permitted(
+        self, amount: AnySize, permit: bool | int | Permit
+    ) -> Steps[dict[str, Any]]:
+        """Return the field with a permit, which is signed first if it is not one yet."""
         if permit is True:
             permit = yield from Trading.sign_permit(self, amount)
         elif permit is not False and not isinstance(permit, Permit):
             permit = yield from Trading.sign_permit(self, amount, deadline_s=permit)
-        if isinstance(permit, Permit):
-            body["permit"] = msgspec.to_builtins(permit)
-        return (yield from OrderRoutes.post_split(self, body))
+        return {"permit": msgspec.to_builtins(permit)} if isinstance(permit, Permit) else {}
 
     @Method
     def sign_permit(self, amount: AnySize, *, deadline_s: int | None = None) -> Steps[Permit]:
@@ -510,6 +530,79 @@ class Trading(OrderRoutes):
         body = {"user": self.maker, "conditionId": condition_id}
         return (yield from OrderRoutes.post_redeem(self, body))
 
+    # ----- escrow ------------------------------------------------------------------------------
+
+    @Method
+    def deposit(
+        self,
+        amount: AnySize,
+        token: int | str | None = None,
+        *,
+        permit: bool | int | Permit = False,
+    ) -> Steps[DepositAnswer]:
+        """Move collateral or tokens of the maker into its escrow, for escrow markets.
+
+        The maker must have approved the operator for them; for collateral it may sign a permit.
+
+        Args:
+            amount: an int in wei, or a str in units.
+            token: the outcome token; None for collateral.
+            permit: as in :meth:`split`.
+        """
+        body = {"user": self.maker, "asset": COLLATERAL if token is None else str(token)}
+        body["amount"] = str(size_in_wei("amount", amount))
+        body |= yield from self.permitted(amount, permit)
+        return (yield from OrderRoutes.post_deposit(self, body))
+
+    @Method
+    def request_withdrawal(
+        self, amount: AnySize, token: int | str | None = None
+    ) -> Steps[WithdrawRequestAnswer]:
+        """Sign and send a request to withdraw from escrow, which replaces an earlier one.
+
+        The amount covers no more orders; :meth:`withdraw` pays it after the delay of the contract.
+
+        Args:
+            amount: an int in wei, or a str in units; 0 ends the request.
+            token: the outcome token; None for collateral.
+
+        Raises:
+            InvalidCallError: the client does not sign for the maker itself.
+        """
+        if self.signer is None or not self.signs_for_maker:
+            raise InvalidCallError(
+                "a request to withdraw needs the key of the maker itself: pass it as signer to the "
+                "client"
+            )
+        signed = yield from self.sign(
+            SignedWithdrawal(
+                wallet=self.maker,
+                asset=0 if token is None else int(token),
+                amount=size_in_wei("amount", amount),
+                nonce=secrets.randbits(NONCE_BITS),
+                deadline=(yield from self.read_now_ms()) // 1000 + PERMIT_S,
+            )
+        )
+        body = {
+            "user": self.maker,
+            "asset": COLLATERAL if token is None else str(token),
+            "amount": str(signed.amount),
+            "nonce": str(signed.nonce),
+            "deadline": str(signed.deadline),
+            "signature": signed.signature,
+        }
+        return (yield from OrderRoutes.post_withdrawal_request(self, body))
+
+    @Method
+    def withdraw(self, token: int | str | None = None) -> Steps[WithdrawAnswer]:
+        """Pay a requested withdrawal to the maker, once its delay has passed.
+
+        Args:
+            token: the outcome token; None for collateral.
+        """
+        body = {"user": self.maker, "asset": COLLATERAL if token is None else str(token)}
+        return (yield from OrderRoutes.post_withdrawal(self, body))
+
     def conversion(self, market: str, amount: AnySize) -> Steps[dict[str, Any]]:
         """Return the body of a split or a merge."""
         wei = size_in_wei("amount", amount)
@@ -565,8 +658,6 @@ class Trading(OrderRoutes):
             body.setdefault("timeInForce", "GTD")
         if self.signer is None:
             return {**body, **self.unsigned(order, options, side, token_id, size, expiration_s)}
-        if "smart_wallet" in options:
-            raise InvalidCallError("smart_wallet is an option of unsigned orders only")
         unsigned = SignedOrder.from_price_size(
             side=side,
             price=order.price,
@@ -606,8 +697,6 @@ class Trading(OrderRoutes):
             fields["nonce"] = str(options["nonce"])
         if "fee_rate_bps" in options:
             fields["feeRateBps"] = options["fee_rate_bps"]
-        if "smart_wallet" in options:
-            fields["smartWallet"] = options["smart_wallet"]
         return fields
 
     def expiration_of(self, options: LimitOrderOptions) -> Steps[int]:
