@@ -27,7 +27,7 @@ LIMIT_MS: Final = DELAY_S * 1_000 // 2
 TICK_S: Final = 1.0
 """Interval of the checks while there are no commands, seconds."""
 PAUSE_MS: Final = 100
-"""Shortest time between the checks of two batches, milliseconds."""
+"""Time between the checks of batches while a market is stopped, milliseconds."""
 
 _LOOKED_AT_ONCE: Final = (AddMarket, SetMode, ReviseTrades)
 """Commands after which an earlier check says nothing about the next batch."""
@@ -107,8 +107,10 @@ class MarketStalls(ChainPart):
                 commands += (mode, StallMarket(market=market.id, reason=reason, now_ms=now_ms))
             elif not reason and market.id in stalls:
                 commands.append(SetMode(market=market.id, mode=Mode.OPEN, now_ms=now_ms))
-        first_ms = min((now_ms, self._seen_ms, *oldest.values()))
-        self._due_ms = max(first_ms + LIMIT_MS, now_ms + PAUSE_MS)
+        ends = (each + LIMIT_MS + 1 for each in (now_ms, self._seen_ms, *oldest.values()))
+        self._due_ms = min(each for each in ends if each > now_ms)
+        if stalls or commands:
+            self._due_ms = min(self._due_ms, now_ms + PAUSE_MS)
         return commands
 
     def _oldest_trades(self) -> dict[str, int]:
