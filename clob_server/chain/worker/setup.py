@@ -137,6 +137,8 @@ class WorkerSetup:
         self._on_step_end = on_step_end
         self.problem: str = ""
         """Problem that does not prevent operations; empty if there is none."""
+        self.has_escrow: bool = False
+        """Whether the exchange keeps escrow."""
 
     async def identify(self) -> None:
         """Check that the node is on the chain of the outbox.
@@ -163,7 +165,7 @@ class WorkerSetup:
             await asyncio.sleep(AGAIN_S)
         self._set_problem("looking for the exchange contract")
         setup = ExchangeSetup(self._config, self._context.node)
-        exchange, self.problem = await setup.find(addresses)
+        exchange, self.problem, self.has_escrow = await setup.find(addresses)
         return msgspec.structs.replace(addresses, exchange=exchange)
 
     def track_all(self) -> None:
