@@ -14,7 +14,6 @@ from typing import Final
 
 from clob import AddMarket, ClobError, Market, Mode, SetMode
 from clob_server.chain.config import DEVELOPMENT_CHAIN
-from clob_server.chain.eth.exchange_abi import DELAY_S
 from clob_server.chain.events import Watched, is_escrow
 from clob_server.core.commands import AdvanceClock, AnyCommand, ReviseTrades, StallMarket
 from clob_server.core.sequencer import Committed
@@ -22,6 +21,8 @@ from clob_server.settlement.inbox import ChainInbox
 from clob_server.settlement.operations import ChainContext, ChainPart
 from clob_server.settlement.reconcile import NothingToDoError
 
+DELAY_S: Final = 300
+"""Seconds in which the exchange contract pays no withdrawal after its request."""
 LIMIT_MS: Final = DELAY_S * 1_000 // 2
 """Largest age of an unsettled trade and of the last block, milliseconds."""
 TICK_S: Final = 1.0

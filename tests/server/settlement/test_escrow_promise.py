@@ -27,13 +27,12 @@ from clob import (
     Trade,
 )
 from clob_server.chain.config import DEVELOPMENT_CHAIN
-from clob_server.chain.eth.exchange_abi import DELAY_S
 from clob_server.chain.events import Watched, escrow_asset
 from clob_server.core.commands import BeginSettlement, EndTrades, FollowChain, TradeEnd
 from clob_server.core.state import ServerState
 from clob_server.settings import Settings
 from clob_server.settlement.operations import ChainContext
-from clob_server.settlement.stalls import LIMIT_MS, MarketStalls
+from clob_server.settlement.stalls import DELAY_S, LIMIT_MS, MarketStalls
 
 MAKERS = ("0xA", "0xB", "0xC")
 ESCROW, YES, NO = escrow_asset("usd"), "1", "2"

@@ -7,6 +7,7 @@ import pytest
 
 from clob import Cancel, Mode, SetBalance, SetMode, Side
 from clob.errors import MarketNotOpenError
+from clob_server.chain.eth import exchange_abi
 from clob_server.chain.events import Watched, escrow_asset
 from clob_server.core.commands import (
     AdvanceClock,
@@ -84,6 +85,10 @@ async def buy(harness, **fields):
 
 async def sell(harness, **fields):
     return await harness.order(SELLER, Side.SELL, token=TOKEN, **fields)
+
+
+def test_delay_is_that_of_the_contract():
+    assert stalls.DELAY_S == exchange_abi.DELAY_S
 
 
 async def test_first_order_after_the_limit_is_rejected_and_cancels_go_on():
