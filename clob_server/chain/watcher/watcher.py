@@ -8,6 +8,7 @@ chain.
 import asyncio
 import contextlib
 import logging
+import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple, TypeAlias
@@ -33,6 +34,7 @@ from clob_server.chain.events import (
     PermissionKind,
     SettlementResult,
     StartWatching,
+    Watched,
     WatchTokens,
 )
 from clob_server.chain.operations.preconditions import Read
@@ -121,6 +123,8 @@ def read_block(reply: Reply) -> Block | None:
 
 POLL_S: Final = 1.0
 """Seconds between polls of the newest block."""
+WATCHED_S: Final = 0.9
+"""Seconds between two messages that all blocks are read, at least; polls may follow quickly."""
 RANGE_BLOCKS: Final = 10_000
 """Blocks per request for logs; halved if the node rejects the range."""
 FINAL_BLOCKS: Final = 64
@@ -159,7 +163,7 @@ class Watcher:
         node: the node.
         confirmations: blocks required before an event is reported: its own and those on top.
         final_blocks: blocks that make a block final, counted the same way; 0 asks the node.
-        send: sends an update to the server.
+        send: sends an update, or that everything was read, to the server.
         from_block: first block to read logs from if no block was processed yet.
     """
 
@@ -168,7 +172,7 @@ class Watcher:
         node: Node,
         confirmations: int,
         final_blocks: int,
-        send: Callable[[ChainUpdate], None],
+        send: Callable[[ChainUpdate | Watched], None],
         from_block: int = 0,
     ) -> None:
         self._node = node
@@ -187,6 +191,7 @@ class Watcher:
         self._reported = -1
         self._is_whole = True
         self._head: Block | None = None
+        self._watched_s = 0.0
         self._range = RANGE_BLOCKS
         self._approvals = Approvals()
         self._followed: Block | None = None
@@ -273,8 +278,16 @@ class Watcher:
         self._problem = problem
 
     async def _check(self, addresses: Addresses) -> None:
-        """Check the newest block and read new ones."""
-        head = await self._block("latest")
+        """Check the newest block and read new ones; tell the server that all are read."""
+        head, time_s = await self._newest()
+        await self._read_new(addresses, head)
+        now_s = time.monotonic()
+        if now_s - self._watched_s >= WATCHED_S:
+            self._watched_s = now_s
+            self._send(Watched(block=head.number, time_s=time_s))
+
+    async def _read_new(self, addresses: Addresses, head: Block) -> None:
+        """Read the blocks up to the newest one, less confirmations."""
         final = await self._final_block(head)
         is_due = (
             self._is_whole
@@ -304,6 +317,15 @@ class Watcher:
             with contextlib.suppress(NodeRejectedError, ReorganisationError):
                 return (await self._block("finalized")).number
         return max(-1, head.number + 1 - (self._final_blocks or FINAL_BLOCKS))
+
+    async def _newest(self) -> tuple[Block, int]:
+        """Return the newest block and its time, Unix seconds."""
+        (reply,) = await self._rpc.batch([block_request("latest")])
+        block = read_block(reply)
+        if block is None:
+            raise ReorganisationError
+        with parsing():
+            return block, integer(result(reply)["timestamp"])
 
     async def _block(self, which: int | str) -> Block:
         """Return a block.
