@@ -75,9 +75,7 @@ async def deploy(config: Config, folder: Path, roles: ExchangeRoles) -> DeployEx
         await signer.close()
 
 
-async def _deploy(
-    config: Config, parts: WorkerParts, roles: ExchangeRoles
-) -> DeployExchangeAnswer:
+async def _deploy(config: Config, parts: WorkerParts, roles: ExchangeRoles) -> DeployExchangeAnswer:
     """Run the operation while the tracker runs, then check the exchange."""
     node, addresses = parts.context.node, config.addresses
     assert addresses is not None

@@ -86,9 +86,7 @@ WITHDRAWAL_REQUESTED: Final = Event(
     "WithdrawalRequested(address indexed wallet, uint256 indexed asset, uint256 amount, "
     "uint256 from)"
 )
-WITHDRAWN: Final = Event(
-    "Withdrawn(address indexed wallet, uint256 indexed asset, uint256 amount)"
-)
+WITHDRAWN: Final = Event("Withdrawn(address indexed wallet, uint256 indexed asset, uint256 amount)")
 
 
 def encode_settle_bodies(fills: Sequence[FillBody], custody: Custody = "wallet") -> bytes:
@@ -101,7 +99,13 @@ def encode_settle_bodies(fills: Sequence[FillBody], custody: Custody = "wallet")
     lengths = [WORD * len(encoded), *map(len, encoded[:-1])][: len(encoded)]
     places = accumulate(lengths)
     return b"".join(
-        (_SETTLES[custody].selector, _word(WORD), _word(len(encoded)), *map(_word, places), *encoded)
+        (
+            _SETTLES[custody].selector,
+            _word(WORD),
+            _word(len(encoded)),
+            *map(_word, places),
+            *encoded,
+        )
     )
 
 

@@ -284,9 +284,7 @@ class EscrowDay:
         if self._old_fills and self.rng.random() < 0.3:
             fills.append(self.rng.choice(self._old_fills))
         sender = self.rng.choice([BOSS] * 9 + WALLETS[:1])
-        outcome = self.market.evm.send(
-            sender, self.market.exchange, encode_settle(fills, custody)
-        )
+        outcome = self.market.evm.send(sender, self.market.exchange, encode_settle(fills, custody))
         self._sent(outcome)
         if self.accounts.is_paused or sender != BOSS:
             assert not self._succeeded

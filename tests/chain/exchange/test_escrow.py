@@ -86,9 +86,7 @@ def changes(market, act):
     act()
     assert {each: market.balances(each) for each in wallets} == outside
     found = {
-        each: tuple(
-            new - old for new, old in zip(market.escrows(each), before[each], strict=True)
-        )
+        each: tuple(new - old for new, old in zip(market.escrows(each), before[each], strict=True))
         for each in wallets
     }
     return {each: change for each, change in found.items() if any(change)}

@@ -73,9 +73,7 @@ def test_two_slow_signers_with_code_leave_enough_gas_to_mint(market):
     for wallet in (CAROL, DAVE):
         market.evm.set_code(wallet, SLOW_SIGNER)
     one, other = market.order(CAROL, BUY, 60, ONE), market.order(DAVE, BUY, 40, ONE, market.no)
-    orders = [
-        msgspec.structs.replace(order, signature=f"0x{'ab' * 65}") for order in (one, other)
-    ]
+    orders = [msgspec.structs.replace(order, signature=f"0x{'ab' * 65}") for order in (one, other)]
     assert market.settle(market.fill(*orders, 60, ONE)) == [""]
 
 
