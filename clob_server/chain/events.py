@@ -25,6 +25,11 @@ def escrow_asset(collateral: str) -> str:
     return f"{ESCROW_PREFIX}{collateral}"
 
 
+def wallet_asset(asset: str) -> str:
+    """Return the asset in the wallet that an asset of :func:`escrow_asset` is the escrow of."""
+    return asset.removeprefix(ESCROW_PREFIX)
+
+
 def is_escrow(asset: str) -> bool:
     """Return whether an asset is collateral in escrow."""
     return asset.startswith(ESCROW_PREFIX)
@@ -124,6 +129,18 @@ class NonceRaised(Struct, frozen=True, kw_only=True):
     """Lowest nonce valid for its orders."""
     block: int = 0
     """Number of the block."""
+
+
+class Watched(PipeMessage, frozen=True, kw_only=True):
+    """The chain is read up to its newest block, less confirmations; at most once a second.
+
+    It follows the updates of these blocks, and is sent without any as well.
+    """
+
+    block: int
+    """Number of the newest block."""
+    time_s: int
+    """Its timestamp, Unix seconds."""
 
 
 class ChainUpdate(PipeMessage, frozen=True, kw_only=True):

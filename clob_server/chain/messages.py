@@ -18,7 +18,7 @@ import msgspec
 
 from clob.wire.operations import AnyBody, Counts, OperationView, Status
 from clob_server.chain.config import Addresses
-from clob_server.chain.events import ChainUpdate, PipeMessage, StartWatching, WatchTokens
+from clob_server.chain.events import ChainUpdate, PipeMessage, StartWatching, Watched, WatchTokens
 
 LINE_BYTES_MAX: Final = 1 << 20
 """Maximum length of a line."""
@@ -322,6 +322,7 @@ AnyWorkerMessage: TypeAlias = (
     | ClockMoved
     | NodeAnswer
     | ChainUpdate
+    | Watched
 )
 """Messages that the server reads."""
 
