@@ -166,7 +166,7 @@ abstract contract Escrow is SignedOrders, Operated, ReentrancyGuardTransient, IE
 
     /// @notice Sends ERC-20 tokens that nobody has deposited.
     function rescue(IERC20 token, address to, uint256 amount) external onlyOwner nonReentrant {
-        uint256 kept = token == collateral ? escrowed[COLLATERAL] : 0;
+        uint256 kept = address(token) == address(collateral) ? escrowed[COLLATERAL] : 0;
         _checkStray(amount, token.balanceOf(address(this)), kept);
         emit Rescued(address(token), 0, to, amount);
         token.safeTransfer(to, amount);
@@ -178,7 +178,7 @@ abstract contract Escrow is SignedOrders, Operated, ReentrancyGuardTransient, IE
         onlyOwner
         nonReentrant
     {
-        uint256 kept = token == tokens ? escrowed[id] : 0;
+        uint256 kept = address(token) == address(tokens) ? escrowed[id] : 0;
         _checkStray(amount, token.balanceOf(address(this), id), kept);
         emit Rescued(address(token), id, to, amount);
         token.safeTransferFrom(address(this), to, id, amount, "");
