@@ -38,6 +38,9 @@ DESCRIPTIONS: Final[Mapping[str, str]] = {
     "InsufficientTokens": "{who} has less than {size} wei of the sold token",
     "TokensNotApproved": "{who} has not approved the exchange for outcome tokens",
     "TokensNotAccepted": "the contract {who} does not accept outcome tokens",
+    "InsufficientEscrow": (
+        "{wallet} has {balance} wei of asset {asset} in escrow; {needed} are needed"
+    ),
     # Signatures, permissions and cancellations.
     "NotGasless": "the order is not signed and {maker} has not allowed unsigned orders",
     "UnknownSignatureType": "signatureType must be 0 or 1; got {signatureType}",

@@ -144,7 +144,7 @@ class ChainWorker:
                 has_escrow=setup.has_escrow,
             )
         )
-        await self._watcher.run(addresses)
+        await self._watcher.run(addresses, setup.has_escrow)
 
     async def _check_node(self, setup: WorkerSetup) -> None:
         """Check the node and stuck transactions, forever."""
