@@ -140,6 +140,27 @@ def test_trades_of_wallet_markets_settle_beside(server):
     assert escrows(server, bob)[1] == 7 * UNIT
 
 
+def test_fees_go_to_the_escrow_of_the_fee_wallet(server):
+    server.open_settling("fees", custody="escrow", incomingFeeRateBps=100)
+    ada, bob = server.depositor(2, tokens=False), server.depositor(2, tokens=False)
+    market = server.market("fees")
+    server.convert("split", server.source, market, UNIT)
+    yes = int(market["yesTokenId"])
+    server.source.send_token(ada.address, yes, UNIT)
+    server.deposit(ada, yes, UNIT)
+
+    def place(user, side, price):
+        body = {**server.signed(user, side, price, token=yes, fee_rate_bps=100)}
+        return server.http.post("/api/orders", json={**body, "marketId": "fees"}).status_code == 200
+
+    wait_until(lambda: place(bob, BUY, 40))
+    wait_until(lambda: place(ada, SELL, 40))
+    assert server.until_settled().difference == 0
+    fee = UNIT * 40 // 10_000  # one per cent of the lower of 40 and 60 cents
+    assert server.escrow_of(ada)[0] == 2 * UNIT + UNIT * 2 // 5 - fee
+    assert server.escrow_of(bob, yes)[0] == UNIT
+
+
 # ----- deposits and withdrawals ----------------------------------------------------------------
 
 
@@ -305,6 +326,8 @@ def test_killed_server_continues_with_the_same_accounts(start, tmp_path):
     server = start().set_up()
     ada, bob = server.depositor(), server.depositor()
     make_final(server)
+    server.until_available(ada, 5 * UNIT, str(server.tokens()[0]))
+    server.until_available(bob, 5 * UNIT)
     with server.proxy.inject(Drop()):
         server.trade(bob, ada)
         server.request(bob, 0, 5 * UNIT)
