@@ -27,7 +27,12 @@ from clob_server.chain.eth.rpc import (
     parsing,
     result,
 )
-from clob_server.chain.operations.calls import APPROVED, TOKEN_TRANSFERRED, TRANSFERRED
+from clob_server.chain.operations.calls import (
+    APPROVED,
+    APPROVED_ALL,
+    TOKEN_TRANSFERRED,
+    TRANSFERRED,
+)
 from clob_server.chain.operations.preconditions import Read
 from clob_server.chain.tx.node import Node, is_failure
 from clob_server.chain.watcher.failure_checks import (
@@ -38,7 +43,7 @@ from clob_server.chain.watcher.failure_checks import (
     hash_calls,
 )
 from clob_server.chain.watcher.failure_reasons import Reason, describe, parties, read_reason
-from clob_server.chain.watcher.logs import APPROVED_ALL, TOKENS_TRANSFERRED
+from clob_server.chain.watcher.logs import TOKENS_TRANSFERRED
 
 RECEIVED: Final = Function("onERC1155Received(address,address,uint256,uint256,bytes)")
 """Callback that ConditionalTokens calls on a receiver with code; it returns the selector to

@@ -17,7 +17,12 @@ from clob_server.chain.eth.exchange_abi import (
 )
 from clob_server.chain.eth.rpc import RpcRequest, integer, parsing
 from clob_server.chain.events import NonceRaised, Permission, PermissionKind
-from clob_server.chain.operations.calls import APPROVED, TOKEN_TRANSFERRED, TRANSFERRED
+from clob_server.chain.operations.calls import (
+    APPROVED,
+    APPROVED_ALL,
+    TOKEN_TRANSFERRED,
+    TRANSFERRED,
+)
 from clob_server.chain.watcher.failure_reasons import BUY
 
 DELEGATE_SET: Final = Event(
@@ -33,9 +38,6 @@ CANCELLED: Final = Event(
 TOKENS_TRANSFERRED: Final = Event(
     "TransferBatch(address indexed operator,address indexed from,address indexed to,"
     "uint256[] ids,uint256[] values)"
-)
-APPROVED_ALL: Final = Event(
-    "ApprovalForAll(address indexed owner,address indexed operator,bool approved)"
 )
 
 WALLETS_MAX: Final = 500

@@ -12,7 +12,13 @@ import msgspec
 from clob_server.chain.config import DEVELOPMENT_CHAIN, Addresses, deployed_by
 from clob_server.chain.eth.rpc import NodeInvalidResponseError, Reply, Rpc, RpcRequest, result
 from clob_server.chain.messages import Config
-from clob_server.chain.operations.base import OperationContext, Run, StepFailedError, run_to_end
+from clob_server.chain.operations.base import (
+    Locks,
+    OperationContext,
+    Run,
+    StepFailedError,
+    run_to_end,
+)
 from clob_server.chain.operations.deploy import (
     ADDRESSES,
     DeployBody,
@@ -92,6 +98,7 @@ def build_parts(
         sender=Sender(node, outbox, signer, tracker),
         addresses=deployed_by(signer.address),
         reserved=ReservedAmounts(),
+        locks=Locks(),
         gas_gift=int(config.gas_gift_wei),
     )
     stuck = StuckTransactions(node, outbox, signer, tracker, depth, bump_after_s, on_gap)
