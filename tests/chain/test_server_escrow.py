@@ -191,8 +191,8 @@ def test_gasless_deposit_and_withdrawal(server):
     server.pass_delay()
     paid = server.done("/api/gasless/withdraw", paid_to)
     assert (paid["amount"], server.ledger.collateral(ada.address)) == (str(UNIT), UNIT)
-    found = server.until_available(ada, UNIT)
-    assert found["chain"]["requested"] == "0"
+    wait_until(lambda: server.account(ada)["chain"]["requested"] == "0")
+    assert server.account(ada)["available"] == str(UNIT)
     problem(server.post("/api/gasless/withdraw", paid_to), "NOTHING_TO_WITHDRAW")
     assert server.until_settled().difference == 0
 
