@@ -95,7 +95,7 @@ PROBLEMS: Final[Mapping[str, ProblemType]] = {
     "NOTHING_TO_REDEEM": ProblemType(409, "No tokens to redeem"),
     "NONCE_USED": ProblemType(409, "Nonce already used on the chain"),
     "NOTHING_TO_WITHDRAW": ProblemType(409, "No withdrawal requested"),
-    "WITHDRAWAL_NOT_DUE": ProblemType(409, "Withdrawal not due yet", True),
+    "WITHDRAWAL_NOT_DUE": ProblemType(409, "Withdrawal not due yet"),
     "OPERATION_PENDING": ProblemType(503, "Operation pending", True),
     "OPERATION_FAILED": ProblemType(502, "Operation failed"),
     "ENGINE_FULL": ProblemType(503, "Command queue full", True),

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Final
 
-from clob import AddMarket, ClobError, Market, Mode, SetMode
+from clob import AddMarket, ClobError, Market, Mode, RemoveMarket, SetMode
 from clob_server.chain.config import DEVELOPMENT_CHAIN
 from clob_server.chain.events import Watched, is_escrow
 from clob_server.core.commands import AdvanceClock, AnyCommand, ReviseTrades, StallMarket
@@ -45,6 +45,7 @@ class MarketStalls(ChainPart):
 
     def __init__(self, context: ChainContext, inbox: ChainInbox) -> None:
         super().__init__(context)
+        self._markets = {name for name in self._state.settles if self._is_escrow(name)}
         inbox.on_watched = self.on_watched
         self._seen_ms = self._state.now_ms  # the last process knew the chain until then at most
         self._due_ms = 0
@@ -80,11 +81,20 @@ class MarketStalls(ChainPart):
         for command in (done.command for done in batch):
             if isinstance(command, _LOOKED_AT_ONCE):
                 self._due_ms = 0
+                if type(command) is AddMarket and self._is_escrow(command.market.id):
+                    self._markets.add(command.market.id)
+            elif type(command) is RemoveMarket and not self._is_escrow(command.market):
+                self._markets.discard(command.market)
             elif type(command) is AdvanceClock:
                 self._seen_ms += command.advance_ms
             elif type(command) is StallMarket:
                 fields = {"market": command.market, "reason": command.reason}
                 _LOG.warning("an escrow market stopped matching", extra=fields)
+
+    def _is_escrow(self, name: str) -> bool:
+        """Return whether there is a market of this name with escrow."""
+        market = self._state.markets.get(name)
+        return market is not None and is_escrow(market.collateral)
 
     # ----- commands ----------------------------------------------------------------------------
 
@@ -94,9 +104,8 @@ class MarketStalls(ChainPart):
 
     def _changes(self, now_ms: int) -> Sequence[AnyCommand]:
         """Return the commands that stop and open markets, and compute the next due time."""
-        state, stalls = self._state, self._state.registry.stalls
-        markets = [state.markets[name] for name in state.settles]
-        markets = [market for market in markets if is_escrow(market.collateral)]
+        stalls = self._state.registry.stalls
+        markets = [self._state.markets[name] for name in sorted(self._markets)]
         oldest = self._oldest_trades() if markets else {}
         if self.ledger.block is None:  # no account is known yet, so no order can match
             self._seen_ms = now_ms

@@ -6,6 +6,8 @@ from contextlib import ExitStack
 
 import pytest
 
+from clob.client import Client
+from clob.client.errors import ResponseError
 from tests.chain.chain_server import wait_until
 from tests.chain.escrow_server import EscrowServer
 from tests.chain.nodes import KINDS, running, start_anvil, start_node
@@ -195,6 +197,20 @@ def test_gasless_deposit_and_withdrawal(server):
     assert server.account(ada)["available"] == str(UNIT)
     problem(server.post("/api/gasless/withdraw", paid_to), "NOTHING_TO_WITHDRAW")
     assert server.until_settled().difference == 0
+
+
+def test_client_deposits_requests_and_withdraws(server):
+    user = server.trader(2, allows=False, tokens=False)
+    with Client(server.live.url, signer=user.key, rpc_url=server.url) as client:
+        assert client.deposit("2", permit=True).amount == str(2 * UNIT)
+        server.until_available(user, 2 * UNIT)
+        assert client.request_withdrawal("0.5").amount == str(UNIT // 2)
+        server.until_available(user, UNIT * 3 // 2)
+        with pytest.raises(ResponseError, match="WITHDRAWAL_NOT_DUE"):
+            client.withdraw()
+        server.pass_delay()
+        assert client.withdraw().amount == str(UNIT // 2)
+    assert server.ledger.collateral(user.address) == UNIT // 2
 
 
 def test_gasless_deposit_with_a_permit(server):

@@ -5,7 +5,7 @@ import contextlib
 
 import pytest
 
-from clob import Cancel, Mode, SetBalance, SetMode, Side
+from clob import Cancel, Mode, RemoveMarket, SetBalance, SetMode, Side
 from clob.errors import MarketNotOpenError
 from clob_server.chain.eth import exchange_abi
 from clob_server.chain.events import Watched, escrow_asset
@@ -254,6 +254,15 @@ async def test_restart_within_the_limit_stops_nothing():
         again.now_ms = NOW_MS + LIMIT_MS
         await buy(again, price=30)
         assert mode_of(again) is Mode.OPEN
+
+
+async def test_removed_market_is_forgotten():
+    async with running_escrow() as harness:
+        await harness.do(SetMode, market="e", mode=Mode.RESOLVED)
+        await harness.do(RemoveMarket, market="e")
+        harness.now_ms += LIMIT_MS + 1
+        await harness.do(SetBalance, wallet="0x1", asset=ESCROW, amount=1)
+        assert stops(harness) == []
 
 
 async def test_stop_outlives_a_crash():
