@@ -120,7 +120,8 @@ abstract contract Escrow is SignedOrders, Operated, ReentrancyGuardTransient, IE
         _request(wallet, asset, amount);
     }
 
-    /// @notice Pays a requested amount, or what is left of it, to its wallet. Anybody may.
+    /// @notice Pays a requested amount, or what is left of it, to its wallet. Any account may send
+    /// it.
     function withdraw(address wallet, uint256 asset) external nonReentrant {
         Request memory request = _requests[wallet][asset];
         if (request.amount == 0) revert NotRequested(wallet, asset);
@@ -164,7 +165,7 @@ abstract contract Escrow is SignedOrders, Operated, ReentrancyGuardTransient, IE
 
     // ----- stray tokens --------------------------------------------------------------------------
 
-    /// @notice Sends ERC-20 tokens that nobody has deposited.
+    /// @notice Sends ERC-20 tokens that arrived without a deposit.
     function rescue(IERC20 token, address to, uint256 amount) external onlyOwner nonReentrant {
         uint256 kept = address(token) == address(collateral) ? escrowed[COLLATERAL] : 0;
         _checkStray(amount, token.balanceOf(address(this)), kept);
@@ -172,7 +173,7 @@ abstract contract Escrow is SignedOrders, Operated, ReentrancyGuardTransient, IE
         token.safeTransfer(to, amount);
     }
 
-    /// @notice Sends ERC-1155 tokens that nobody has deposited.
+    /// @notice Sends ERC-1155 tokens that arrived without a deposit.
     function rescueTokens(IERC1155 token, uint256 id, address to, uint256 amount)
         external
         onlyOwner

@@ -105,6 +105,7 @@ contract Exchange is Escrow {
     error Overpaid(bytes32 orderHash, uint256 debit, uint256 most);
     error NothingToFill();
     error OrdersDoNotMeet(bytes32 resting, bytes32 incoming);
+    error NotToken(uint256 tokenId);
     error NotComplementary(uint256 tokenId, uint256 other);
     error SizeNotWhole(uint256 size, uint256 unit);
     error NotPayer(address wallet, address maker);
@@ -166,10 +167,12 @@ contract Exchange is Escrow {
         uint256 price = fill.price;
         uint256 size = fill.size;
         if (price == 0 || price >= CENTS) revert PriceOutOfRange(price);
+        if (first.tokenId == COLLATERAL) revert NotToken(first.tokenId);
         uint256 part = (size * price) / CENTS;
         Leg memory resting = _use(fill.resting, price, size, part);
-        Leg memory incoming =
-            isDirect ? _use(fill.incoming, price, size, part) : _use(fill.incoming, CENTS - price, size, size - part);
+        Leg memory incoming = isDirect
+            ? _use(fill.incoming, price, size, part)
+            : _use(fill.incoming, CENTS - price, size, size - part);
         if (isDirect == (first.side == second.side)) {
             revert OrdersDoNotMeet(resting.orderHash, incoming.orderHash);
         }
@@ -233,7 +236,8 @@ contract Exchange is Escrow {
             revert TakerNotSupported(order.taker);
         }
         // It may have traded in its last second, and come here later.
-        if (order.expiration != 0 && block.timestamp > Math.saturatingAdd(order.expiration, DELAY)) {
+        uint256 last = Math.saturatingAdd(order.expiration, DELAY);
+        if (order.expiration != 0 && block.timestamp > last) {
             revert Expired(orderHash, order.expiration);
         }
         uint256 least = nonceOf(order.maker);
@@ -433,7 +437,7 @@ contract Exchange is Escrow {
         uint256 gas_ = FILL_GAS;
         uint256 most = REASON_BYTES;
         // A fill is passed on as it is in calldata, where all its places are relative to its own.
-        // One that the operator encoded otherwise fails, or reads other bytes that nobody signed.
+        // One that the operator encoded otherwise fails, or reads bytes that no maker signed.
         assembly ("memory-safe") {
             let data := mload(0x40)
             let length := mul(gt(end, fill), sub(end, fill))
@@ -465,13 +469,16 @@ contract Exchange is Escrow {
         if (!isPayee(maker, wallet)) revert NotPayee(maker, wallet);
     }
 
-    // Two halves of a size add up to it only if it is whole in hundredths.
+    // The condition of two complementary tokens, never 0. Two halves of a size add up to it only if
+    // it is whole in hundredths.
     function _condition(Fill calldata fill) private view returns (bytes32) {
         if (fill.size % CENTS != 0) revert SizeNotWhole(fill.size, CENTS);
         uint256 tokenId = fill.resting.order.tokenId;
         uint256 other = fill.incoming.order.tokenId;
         Outcome memory outcome = outcomes[tokenId];
-        if (outcome.other != other) revert NotComplementary(tokenId, other);
+        if (outcome.conditionId == 0 || outcome.other != other) {
+            revert NotComplementary(tokenId, other);
+        }
         return outcome.conditionId;
     }
 

@@ -63,6 +63,7 @@ DESCRIPTIONS: Final[Mapping[str, str]] = {
     "Overpaid": "the fill would raise the paid collateral to {debit} wei; the order allows {most}",
     "OrdersDoNotMeet": "orders on the same side need two tokens, on opposite sides one token",
     "SizeNotWhole": "size of a complementary fill must be a multiple of {unit} wei; got {size}",
+    "NotToken": "tokenId must be an outcome token; got {tokenId}",
     "NotComplementary": "the tokens {tokenId} and {other} belong to different conditions",
     # Other errors.
     NO_REASON: f"the fill used up {FILL_GAS} gas or reverted without a reason",

@@ -23,6 +23,8 @@ from tests.chain.wallets import BURNS, REVERTS
 WALLETS = [maker.address for maker in MAKERS]
 CASH = COLLATERAL_ASSET
 MOST_FEE_BPS = 1_000
+UNKNOWN = 7
+"""A token id without a condition."""
 CALL_GAS = 1_000_000
 PAUSE, UNPAUSE = Function("pause()"), Function("unpause()")
 CODES = (b"", REVERTS, BURNS)
@@ -95,11 +97,19 @@ class Accounts:
 
     def _is_rated(self, fill):
         """Return whether both orders allow the fees and the price."""
-        return all(
+        return not self._is_odd(fill) and all(
             party.fee_rate_bps <= min(party.order.fee_rate_bps, MOST_FEE_BPS)
             and self._is_priced(party.order, price)
             for party, price in self.legs(fill)
         )
+
+    def _is_odd(self, fill):
+        """Return whether the orders cannot meet."""
+        one, other = fill.resting.order, fill.incoming.order
+        if one.token_id == other.token_id:
+            return one.token_id == CASH or one.side == other.side
+        pair = {self.market.yes, self.market.no}
+        return {one.token_id, other.token_id} != pair or one.side != other.side
 
     def _is_priced(self, order, price):
         limit_wei, size = order.maker_amount, order.taker_amount
@@ -281,6 +291,8 @@ class EscrowDay:
     def settle(self):
         custody = self.rng.choice(["escrow", "escrow", "wallet"])
         fills = [self._fill(custody) for _ in range(self.rng.randint(1, 4))]
+        if self.rng.random() < 0.3:
+            fills.append(self._odd_fill())
         if self._old_fills and self.rng.random() < 0.3:
             fills.append(self.rng.choice(self._old_fills))
         sender = self.rng.choice([BOSS] * 9 + WALLETS[:1])
@@ -320,6 +332,17 @@ class EscrowDay:
         self._send(sender, function, expected=expected)
         if expected:
             self.accounts.is_paused = not self.accounts.is_paused
+
+    def _odd_fill(self):
+        """Return a fill of signed orders for any tokens and sides, which mostly cannot meet."""
+        market, rng = self.market, self.rng
+        tokens = [market.yes, market.no, CASH, UNKNOWN]
+        price, size = rng.randint(1, 99), 100 * rng.randint(1, ONE)
+        orders = [
+            market.order(maker, rng.choice([BUY, SELL]), limit, size, rng.choice(tokens))
+            for maker, limit in zip(rng.sample(WALLETS, 2), (price, 100 - price), strict=True)
+        ]
+        return market.fill(*orders, price, size)
 
     def _fill(self, custody):
         """Return a fill of random orders: direct, mint or merge, with fees."""

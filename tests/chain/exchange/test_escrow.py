@@ -320,6 +320,16 @@ def test_mint_and_merge_move_balances_and_totals(market):
     assert market.totals() == totals
 
 
+@pytest.mark.parametrize("side", [BUY, SELL])
+@pytest.mark.parametrize("token", [0, 7])
+def test_tokens_without_a_condition_are_not_made_from_nothing(market, side, token):
+    """The record of an unregistered token names the token 0, which is the collateral here."""
+    orders = market.order(ALICE, side, 57, ONE, 7), market.order(BOB, side, 43, ONE, token)
+    fill = market.fill(*orders, 57, ONE)
+    assert changes(market, lambda: settle(market, fill)) == {}
+    assert settle(market, fill) == ["FailedBefore"]
+
+
 def test_permitted_wallet_pays_and_is_paid_in_escrow(market):
     market.deposit(CAROL, CASH, ONE)
     buy, sell = market.order(ALICE, BUY, 50, 2 * ONE), market.order(BOB, SELL, 50, 2 * ONE)

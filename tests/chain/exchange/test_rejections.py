@@ -159,6 +159,15 @@ CASES = {
     "NotComplementary": [
         lambda market: market.fill(
             market.order(ALICE, BUY, 50, ONE), market.order(BOB, BUY, 50, ONE, 7), 50, ONE
+        ),
+        # The record of an unregistered token names the token 0.
+        lambda market: market.fill(
+            market.order(ALICE, BUY, 50, ONE, 7), market.order(BOB, BUY, 50, ONE, 0), 50, ONE
+        ),
+    ],
+    "NotToken": [
+        lambda market: market.fill(
+            market.order(ALICE, BUY, 50, ONE, 0), market.order(BOB, SELL, 50, ONE, 0), 50, ONE
         )
     ],
     "SizeNotWhole": [
