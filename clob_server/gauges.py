@@ -85,6 +85,16 @@ GAUGES: Final[tuple[tuple[str, str, Callable[[Server], float]], ...]] = (
         lambda s: s.settlement.oldest_ms / 1_000,
     ),
     (
+        "settlement_stalled",
+        "Escrow markets that stopped matching.",
+        lambda s: len(s.state.registry.stalls),
+    ),
+    (
+        "settlement_block_age_seconds",
+        "Seconds since the chain was last read up to its newest block.",
+        lambda s: s.settlement.stalls.block_age_ms / 1_000,
+    ),
+    (
         "settlement_block",
         "Last applied block of the chain.",
         lambda s: s.settlement.ledger.block or 0,

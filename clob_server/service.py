@@ -149,7 +149,7 @@ class Service(Server):
             ),
         )
         self.sequencer.subscribe(self.resting.on_batch, self.history.on_batch, self.feed.on_batch)
-        self.sequencer.subscribe(self.switches.on_batch)
+        self.sequencer.subscribe(self.switches.on_batch, self.settlement.stalls.on_batch)
         if self.chain.is_configured:
             self.sequencer.subscribe(self.settlement.on_batch)
         run = asyncio.create_task(self.sequencer.run())
@@ -158,6 +158,7 @@ class Service(Server):
             expire_orders(self.sequencer, self.clock.sweep_ms),
             self.removal.run(),
             self._watch_clock(),
+            self.settlement.stalls.run(),
         )
         self._tasks = [run, *map(asyncio.create_task, sweeps)]
         await self.history.start(self.sequencer)

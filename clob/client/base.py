@@ -6,11 +6,14 @@ import time
 from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, Final, NamedTuple, TypeAlias
+from urllib.parse import urlsplit
 
-from clob.client.errors import InvalidCallError
+import msgspec
+
+from clob.client.errors import ConnectionFailedError, InvalidCallError, unexpected
 from clob.client.market_routes import MarketRoutes
 from clob.client.signer import AnySigned, AnySigner, WalletSigner, signer_of
-from clob.client.steps import Method, Steps
+from clob.client.steps import Method, NodeRequest, SendFailedError, Steps
 from clob.signing import Domain, fields
 from clob.units import tokens
 from clob.wire.markets import MarketBody
@@ -18,6 +21,8 @@ from clob.wire.markets import MarketBody
 AnySize: TypeAlias = int | str
 """A size: an int in wei, or a str with a decimal number of tokens, such as ``"2.5"``."""
 
+WORD: Final = 32
+"""Bytes of a number that a contract returns."""
 CLOCK_FRESH_MS: Final = 60_000
 """Age of a reading of the server's time after which it is read again."""
 
@@ -75,6 +80,12 @@ class ClockReading(NamedTuple):
     def now_ms(self) -> int:
         """Return the server's time, Unix milliseconds."""
         return int(time.monotonic_ns() / 1e6 + self.ahead_ms)
+
+
+def text_in(result: bytes) -> str:
+    """Return the text that a contract returned: offset, length, bytes."""
+    length = int.from_bytes(result[WORD : 2 * WORD])
+    return result[2 * WORD : 2 * WORD + length].decode(errors="replace")
 
 
 class ClientBase(MarketRoutes):
@@ -169,6 +180,17 @@ class ClientBase(MarketRoutes):
             raise InvalidCallError(f"market {market_id} has no NO token yet; pass its id")
         return int(name)
 
+    def read_condition(self, market: str) -> Steps[MarketBody]:
+        """Return a market with a condition on the chain.
+
+        Raises:
+            InvalidCallError: it has none.
+        """
+        terms = yield from self.read_market(market)
+        if terms.condition_id is None:
+            raise InvalidCallError(f"market {market} has no condition on a chain")
+        return terms
+
     # ----- time --------------------------------------------------------------------------------
 
     @Method
@@ -208,3 +230,29 @@ class ClientBase(MarketRoutes):
         if self.signer is None:
             raise InvalidCallError("this needs a signature: pass signer to the client")
         return (yield from self.signer.signed(message, (yield from self.read_domain())))
+
+    # ----- the chain -------------------------------------------------------------------------
+
+    def call_contract(self, url: str, contract: str, data: str) -> Steps[bytes]:
+        """Call a function of a contract at a node.
+
+        Raises:
+            ConnectionFailedError: the node cannot be reached.
+            UnexpectedReplyError: the node does not return a result.
+        """
+        host = urlsplit(url).hostname  # the rest may contain a key
+        params = [{"to": contract, "data": data}, "latest"]
+        content = {"jsonrpc": "2.0", "id": 1, "method": "eth_call", "params": params}
+        try:
+            reply = yield NodeRequest(url, msgspec.json.encode(content), self.timeout_s)
+        except SendFailedError as error:
+            raise ConnectionFailedError(f"the node {host} has no answer: {error}") from None
+        try:
+            result = bytes.fromhex(msgspec.json.decode(reply.content)["result"].removeprefix("0x"))
+        except (msgspec.DecodeError, KeyError, TypeError, ValueError, AttributeError):
+            result = b""
+        if len(result) < WORD:
+            start = reply.content[:200].decode(errors="replace")
+            text = f"the node {host} cannot read the collateral {contract}"
+            raise unexpected(f"{text} (status {reply.status})", start)
+        return result

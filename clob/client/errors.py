@@ -31,6 +31,8 @@ HINTS: Final = {
     "INSUFFICIENT_BALANCE": "get collateral, approve the exchange, or cancel other orders",
     "NOT_APPROVED": "the wallet has to approve the operator first",
     "MARKET_NOT_OPEN": "market(...).mode states the reason",
+    "MARKET_STALLED": "it opens again by itself; market(...).stalled states the reason",
+    "WITHDRAWAL_NOT_DUE": "the body of the error has the Unix second, from",
     "UNKNOWN_MARKET": "markets() lists the markets",
     "NOT_ON_THIS_ENVIRONMENT": "this exists on servers of the test environment only",
     "OUTCOME_UNKNOWN": "repeat the same order, or read orders() and fills()",

@@ -14,11 +14,14 @@ from clob.client.calls import CANCEL, ORDER, Call, decoder, pages, route
 from clob.client.errors import ResponseError, response_error
 from clob.wire.accounts import AccountBody
 from clob.wire.operations import (
+    DepositAnswer,
     FaucetAnswer,
     MergeAnswer,
     OperationBody,
     RedeemAnswer,
     SplitAnswer,
+    WithdrawAnswer,
+    WithdrawRequestAnswer,
 )
 from clob.wire.orders import (
     CancelledBody,
@@ -269,6 +272,23 @@ class OrderRoutes(ClientBase):
     def post_redeem(self, body: Json, *, key: str | None = None) -> Call[RedeemAnswer]:
         """Redeem the tokens of a resolved condition."""
         return operation(RedeemAnswer, body, key)
+
+    @route("gasless_deposit", "POST", "/api/gasless/deposit")
+    def post_deposit(self, body: Json, *, key: str | None = None) -> Call[DepositAnswer]:
+        """Move collateral or tokens into escrow."""
+        return operation(DepositAnswer, body, key)
+
+    @route("gasless_withdraw_request", "POST", "/api/gasless/withdraw-request")
+    def post_withdrawal_request(
+        self, body: Json, *, key: str | None = None
+    ) -> Call[WithdrawRequestAnswer]:
+        """Submit a signed request to withdraw from escrow."""
+        return operation(WithdrawRequestAnswer, body, key)
+
+    @route("gasless_withdraw", "POST", "/api/gasless/withdraw")
+    def post_withdrawal(self, body: Json, *, key: str | None = None) -> Call[WithdrawAnswer]:
+        """Pay a requested withdrawal from escrow."""
+        return operation(WithdrawAnswer, body, key)
 
     @route("gasless_faucet", "POST", "/api/gasless/faucet")
     def faucet(self, *, user: str | None = None, key: str | None = None) -> Call[FaucetAnswer]:

@@ -1,4 +1,4 @@
-"""Methods of a client in the words of a trader: buy, sell, replace, reduce, cancel, split, merge.
+"""Methods of a client in the words of a trader: buy, sell, replace, reduce, cancel, split, deposit.
 
 They add the signature, the token id, the salt and the time of the server.
 """
@@ -6,20 +6,13 @@ They add the signature, the token id, the salt and the time of the server.
 import secrets
 from collections.abc import Callable, Sequence
 from typing import Any, Final, Literal, TypeAlias, TypedDict, TypeVar, Unpack
-from urllib.parse import urlsplit
 
 import msgspec
 
-from clob.client.base import AnySize, size_in_wei, whole
-from clob.client.errors import (
-    ConnectionFailedError,
-    InvalidCallError,
-    ResponseError,
-    UnavailableError,
-    unexpected,
-)
+from clob.client.base import WORD, AnySize, size_in_wei, text_in, whole
+from clob.client.errors import InvalidCallError, ResponseError, UnavailableError
 from clob.client.order_routes import OrderRoutes
-from clob.client.steps import Method, NodeRequest, Pause, SendFailedError, Steps
+from clob.client.steps import Method, Pause, Steps
 from clob.order import Side
 from clob.signing import (
     Domain,
@@ -31,12 +24,20 @@ from clob.signing import (
     SignedReduce,
     SignedSetDelegate,
     SignedSetNonce,
+    SignedWithdrawal,
     amounts_of,
 )
 from clob.signing.messages import BOTH_SIDES
 from clob.signing.order import ZERO_ADDRESS
-from clob.wire.markets import MarketBody
-from clob.wire.operations import MergeAnswer, Permit, RedeemAnswer, SplitAnswer
+from clob.wire.operations import (
+    DepositAnswer,
+    MergeAnswer,
+    Permit,
+    RedeemAnswer,
+    SplitAnswer,
+    WithdrawAnswer,
+    WithdrawRequestAnswer,
+)
 from clob.wire.orders import (
     CancelledBody,
     CreatedBody,
@@ -60,12 +61,14 @@ TICK_MS: Final = 1
 TICKS_S: Final = 0.003
 """Time from the signature of a cancel of all orders to its arrival at least."""
 PERMIT_S: Final = 3_600
-"""Seconds for which a permit is valid."""
+"""Seconds for which a permit or a request to withdraw is valid."""
+NONCE_BITS: Final = 128
+"""Random bits of the nonce of a request to withdraw."""
+COLLATERAL: Final = "collateral"
+"""The asset in escrow that is not an outcome token."""
 NONCES: Final = "0x7ecebe00"
 NAME: Final = "0x06fdde03"
 """Functions of the collateral: ``nonces(address)`` and ``name()``."""
-WORD: Final = 32
-"""Bytes of a number that a contract returns."""
 
 
 class LimitOrderOptions(TypedDict, total=False):
@@ -93,7 +96,8 @@ class LimitOrderOptions(TypedDict, total=False):
     """Highest fee rate, in basis points; absent is 0 in a signed order and that of the market in an
     unsigned one."""
     smart_wallet: str
-    """Wallet that pays and receives the collateral; for unsigned orders only."""
+    """Wallet that pays and receives the collateral; with a signature only in a market that
+    settles."""
 
 
 class LimitOrder(msgspec.Struct, frozen=True):
@@ -119,6 +123,7 @@ JSON_NAMES: Final = {
     "self_trade": "selfTrade",
     "client_order_id": "clientOrderId",
     "deadline_ms": "deadlineMs",
+    "smart_wallet": "smartWallet",
 }
 """Names in JSON of the options that are not signed."""
 UNITS: Final = {
@@ -144,12 +149,6 @@ def side_of(side: AnySide) -> Side:
     if side not in Side.__members__:
         raise InvalidCallError(f"side must be BUY or SELL; got {side!r}")
     return Side[side]
-
-
-def text_in(result: bytes) -> str:
-    """Return the text that a contract returned: offset, length, bytes."""
-    length = int.from_bytes(result[WORD : 2 * WORD])
-    return result[2 * WORD : 2 * WORD + length].decode(errors="replace")
 
 
 def expected_remaining(size: AnySize | None) -> dict[str, str]:
@@ -409,13 +408,16 @@ class Trading(OrderRoutes):
                 or the result of :meth:`sign_permit`. It is used if the approval is too small.
         """
         body = yield from self.conversion(market, amount)
+        body |= yield from self.permitted(amount, permit)
+        return (yield from OrderRoutes.post_split(self, body))
+
+    def permitted(self, amount: AnySize, permit: bool | int | Permit) -> Steps[dict[str, Any]]:
+        """Return the field with a permit, which is signed first if it is not one yet."""
         if permit is True:
             permit = yield from Trading.sign_permit(self, amount)
         elif permit is not False and not isinstance(permit, Permit):
             permit = yield from Trading.sign_permit(self, amount, deadline_s=permit)
-        if isinstance(permit, Permit):
-            body["permit"] = msgspec.to_builtins(permit)
-        return (yield from OrderRoutes.post_split(self, body))
+        return {"permit": msgspec.to_builtins(permit)} if isinstance(permit, Permit) else {}
 
     @Method
     def sign_permit(self, amount: AnySize, *, deadline_s: int | None = None) -> Steps[Permit]:
@@ -473,30 +475,6 @@ class Trading(OrderRoutes):
             s=f"0x{signed[66:-2]}",
         )
 
-    def call_contract(self, url: str, contract: str, data: str) -> Steps[bytes]:
-        """Call a function of a contract at a node.
-
-        Raises:
-            ConnectionFailedError: the node cannot be reached.
-            UnexpectedReplyError: the node does not return a result.
-        """
-        host = urlsplit(url).hostname  # the rest may contain a key
-        params = [{"to": contract, "data": data}, "latest"]
-        content = {"jsonrpc": "2.0", "id": 1, "method": "eth_call", "params": params}
-        try:
-            reply = yield NodeRequest(url, msgspec.json.encode(content), self.timeout_s)
-        except SendFailedError as error:
-            raise ConnectionFailedError(f"the node {host} has no answer: {error}") from None
-        try:
-            result = bytes.fromhex(msgspec.json.decode(reply.content)["result"].removeprefix("0x"))
-        except (msgspec.DecodeError, KeyError, TypeError, ValueError, AttributeError):
-            result = b""
-        if len(result) < WORD:
-            start = reply.content[:200].decode(errors="replace")
-            text = f"the node {host} cannot read the collateral {contract}"
-            raise unexpected(f"{text} (status {reply.status})", start)
-        return result
-
     @Method
     def merge(self, market: str, amount: AnySize) -> Steps[MergeAnswer]:
         """Convert the same amount of both tokens of a market into collateral; see :meth:`split`."""
@@ -510,6 +488,79 @@ class Trading(OrderRoutes):
         body = {"user": self.maker, "conditionId": condition_id}
         return (yield from OrderRoutes.post_redeem(self, body))
 
+    # ----- escrow ------------------------------------------------------------------------------
+
+    @Method
+    def deposit(
+        self,
+        amount: AnySize,
+        token: int | str | None = None,
+        *,
+        permit: bool | int | Permit = False,
+    ) -> Steps[DepositAnswer]:
+        """Move collateral or tokens of the maker into its escrow, for escrow markets.
+
+        The maker must have approved the operator for them; for collateral it may sign a permit.
+
+        Args:
+            amount: an int in wei, or a str in units.
+            token: the outcome token; None for collateral.
+            permit: as in :meth:`split`.
+        """
+        body = {"user": self.maker, "asset": COLLATERAL if token is None else str(token)}
+        body["amount"] = str(size_in_wei("amount", amount))
+        body |= yield from self.permitted(amount, permit)
+        return (yield from OrderRoutes.post_deposit(self, body))
+
+    @Method
+    def request_withdrawal(
+        self, amount: AnySize, token: int | str | None = None
+    ) -> Steps[WithdrawRequestAnswer]:
+        """Sign and send a request to withdraw from escrow, which replaces an earlier one.
+
+        The amount covers no more orders; :meth:`withdraw` pays it after the delay of the contract.
+
+        Args:
+            amount: an int in wei, or a str in units; 0 ends the request.
+            token: the outcome token; None for collateral.
+
+        Raises:
+            InvalidCallError: the client does not sign for the maker itself.
+        """
+        if self.signer is None or not self.signs_for_maker:
+            raise InvalidCallError(
+                "a request to withdraw needs the key of the maker itself: pass it as signer to the "
+                "client"
+            )
+        signed = yield from self.sign(
+            SignedWithdrawal(
+                wallet=self.maker,
+                asset=0 if token is None else int(token),
+                amount=size_in_wei("amount", amount),
+                nonce=secrets.randbits(NONCE_BITS),
+                deadline=(yield from self.read_now_ms()) // 1000 + PERMIT_S,
+            )
+        )
+        body = {
+            "user": self.maker,
+            "asset": COLLATERAL if token is None else str(token),
+            "amount": str(signed.amount),
+            "nonce": str(signed.nonce),
+            "deadline": str(signed.deadline),
+            "signature": signed.signature,
+        }
+        return (yield from OrderRoutes.post_withdrawal_request(self, body))
+
+    @Method
+    def withdraw(self, token: int | str | None = None) -> Steps[WithdrawAnswer]:
+        """Pay a requested withdrawal to the maker, once its delay has passed.
+
+        Args:
+            token: the outcome token; None for collateral.
+        """
+        body = {"user": self.maker, "asset": COLLATERAL if token is None else str(token)}
+        return (yield from OrderRoutes.post_withdrawal(self, body))
+
     def conversion(self, market: str, amount: AnySize) -> Steps[dict[str, Any]]:
         """Return the body of a split or a merge."""
         wei = size_in_wei("amount", amount)
@@ -521,17 +572,6 @@ class Trading(OrderRoutes):
             "yesTokenId": terms.yes_token_id,
             "noTokenId": terms.no_token_id,
         }
-
-    def read_condition(self, market: str) -> Steps[MarketBody]:
-        """Return a market with a condition on the chain.
-
-        Raises:
-            InvalidCallError: it has none.
-        """
-        terms = yield from self.read_market(market)
-        if terms.condition_id is None:
-            raise InvalidCallError(f"market {market} has no condition on a chain")
-        return terms
 
     # ----- bodies ------------------------------------------------------------------------------
 
@@ -565,8 +605,6 @@ class Trading(OrderRoutes):
             body.setdefault("timeInForce", "GTD")
         if self.signer is None:
             return {**body, **self.unsigned(order, options, side, token_id, size, expiration_s)}
-        if "smart_wallet" in options:
-            raise InvalidCallError("smart_wallet is an option of unsigned orders only")
         unsigned = SignedOrder.from_price_size(
             side=side,
             price=order.price,
@@ -606,8 +644,6 @@ class Trading(OrderRoutes):
             fields["nonce"] = str(options["nonce"])
         if "fee_rate_bps" in options:
             fields["feeRateBps"] = options["fee_rate_bps"]
-        if "smart_wallet" in options:
-            fields["smartWallet"] = options["smart_wallet"]
         return fields
 
     def expiration_of(self, options: LimitOrderOptions) -> Steps[int]:

@@ -24,6 +24,7 @@ from clob.signing.messages import (
     SignedReduce,
     SignedSetDelegate,
     SignedSetNonce,
+    SignedWithdrawal,
 )
 from clob.signing.order import (
     ORDER,
@@ -72,6 +73,7 @@ __all__ = [
     "SignedReduce",
     "SignedSetDelegate",
     "SignedSetNonce",
+    "SignedWithdrawal",
     "SignerNotAuthorisedError",
     "TakerNotSupportedError",
     "TimestampOutOfWindowError",

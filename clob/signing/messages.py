@@ -1,4 +1,4 @@
-"""The other signed structs of a maker: cancel one or all, reduce, nonce, delegate, permit."""
+"""The other signed structs of a maker: cancels, reduce, nonce, delegate, permit, withdrawal."""
 
 from typing import ClassVar, Final
 
@@ -71,6 +71,20 @@ PERMIT: Final = Schema(
     owner="owner",
 )
 """An approval of a token by signature (EIP-2612)."""
+
+
+WITHDRAWAL: Final = Schema(
+    "Withdrawal",
+    (
+        Field("wallet", "address", "wallet", fields.address, Written.AS_IT_IS),
+        Field("asset", "uint256", "asset"),
+        Field("amount", "uint256", "amount", fields.amount),
+        Field("nonce", "uint256", "nonce"),
+        Field("deadline", "uint256", "deadline"),
+    ),
+    owner="wallet",
+)
+"""A request to withdraw from escrow, by signature."""
 
 
 class SignedCancel(Signed, frozen=True, kw_only=True, gc=False):
@@ -227,6 +241,23 @@ class SignedPermit(Signed, frozen=True, kw_only=True, gc=False):
     """Amount, in wei."""
     nonce: int
     """Number of earlier permits of the owner, by the contract of the collateral."""
+    deadline: int
+    """Last valid Unix second."""
+
+
+class SignedWithdrawal(Signed, frozen=True, kw_only=True, gc=False):
+    """A request to withdraw from escrow by signature, in the domain of orders."""
+
+    SCHEMA: ClassVar[Schema] = WITHDRAWAL
+
+    wallet: str
+    """The wallet whose escrow it is, and who signs."""
+    asset: int
+    """0 for collateral, or an outcome token."""
+    amount: int
+    """Amount, in wei, which replaces that of an earlier request; 0 ends the request."""
+    nonce: int
+    """A number that the wallet uses once."""
     deadline: int
     """Last valid Unix second."""
 

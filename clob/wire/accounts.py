@@ -7,7 +7,8 @@ class AssetBalance(Wire, frozen=True, kw_only=True):
     """The account of a wallet in an asset, in wei."""
 
     asset: str
-    """Address or name of the collateral, or an outcome token in decimal digits."""
+    """Address or name of the collateral, the address after ``escrow:`` for collateral in escrow, or
+    an outcome token in decimal digits."""
     balance: str
     """The whole balance."""
     reserved: str
@@ -22,14 +23,21 @@ class ChainBalance(Wire, frozen=True, kw_only=True):
     """What the chain reported of a wallet, in wei."""
 
     balance: str
-    """Balance; of a token 0 while the exchange contract is not approved."""
+    """Balance; of a token in the wallet 0 while the exchange contract is not approved."""
     allowance: str | None
-    """Collateral that the exchange contract may take; null for a token, which has no amount."""
+    """Collateral that the exchange contract may take; null for escrow, and for a token, which has
+    no amount."""
+    requested: str | None
+    """Amount that the wallet wants to withdraw from escrow, which covers no orders; null in the
+    wallet."""
 
 
 class AccountBalance(AssetBalance, frozen=True, kw_only=True):
     """An account, with the amounts on the chain."""
 
+    custody: str | None
+    """``wallet``, or ``escrow`` for deposits in the exchange contract; null in markets that do not
+    settle."""
     chain: ChainBalance | None
     """Amounts on the chain; null without a report, as in markets that do not settle."""
 

@@ -208,5 +208,7 @@ class SettlementBody(Wire, frozen=True, kw_only=True):
     """Watched wallets: those that approved the exchange contract."""
     difference: int
     """Accounts that differ from the chain; anything but 0 is a fault."""
+    stalled: list[str]
+    """Escrow markets that stopped matching because settlement or the blocks are late."""
     failures: list[FailureBody]
     """Failed trades, newest first."""

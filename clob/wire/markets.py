@@ -119,6 +119,15 @@ class TradesBody(Wire, frozen=True, kw_only=True):
     """Trades, newest first."""
 
 
+class StallBody(Wire, frozen=True, kw_only=True):
+    """Why an escrow market accepts cancels only, until it opens again by itself."""
+
+    since: int
+    """When it stopped, Unix milliseconds."""
+    reason: str
+    """The rule that stopped it."""
+
+
 class MarketTerms(Wire, frozen=True, kw_only=True):
     """A market and its terms, for public and operator routes."""
 
@@ -158,6 +167,11 @@ class MarketTerms(Wire, frozen=True, kw_only=True):
     settlement: str
     """``none``: trades are not settled (decision 45). ``chain``: each trade moves tokens and
     collateral on the chain, and orders must be covered there."""
+    custody: str | None
+    """``wallet``: orders are covered by the wallets and their approvals. ``escrow``: by deposits in
+    the exchange contract. Null where trades are not settled."""
+    stalled: StallBody | None
+    """Why the server stopped the matching; null while it did not."""
 
 
 class MarketBody(MarketTerms, frozen=True, kw_only=True):

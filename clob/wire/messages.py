@@ -12,7 +12,7 @@ from msgspec import UNSET, UnsetType
 
 from clob.wire import Wire
 from clob.wire.accounts import AssetBalance
-from clob.wire.markets import CandlesBody, LevelBody, TickerBody, TradeBody
+from clob.wire.markets import CandlesBody, LevelBody, StallBody, TickerBody, TradeBody
 from clob.wire.orders import MakerFill, OrderBody
 
 POLICY: Final = 1008
@@ -116,6 +116,15 @@ class SettlementData(Wire, frozen=True, kw_only=True, gc=False):
     """Whether the result stays; before, a reorganisation of the chain may withdraw it."""
     revision: str | UnsetType = UNSET
     """Reason for which an earlier result was withdrawn; only if one was."""
+
+
+class ModeData(Wire, frozen=True, kw_only=True, gc=False):
+    """The mode of a market."""
+
+    mode: str
+    """``open``, ``cancelOnly``, ``halted`` or ``resolved``."""
+    stalled: StallBody | None
+    """Why the server stopped the matching of an escrow market; null while it did not."""
 
 
 class Message(Wire, frozen=True, kw_only=True, tag_field="type", gc=False):
@@ -254,6 +263,19 @@ class SettlementMessage(TokenMessage, frozen=True, kw_only=True, tag="settlement
     """Time of the status change, Unix milliseconds."""
     data: SettlementData
     """The status."""
+
+
+class ModeChanged(Message, frozen=True, kw_only=True, tag="mode", gc=False):
+    """The mode of a market that settles, after a change; only for extended clients."""
+
+    channel: Literal["settlement"] = "settlement"
+    """Channel."""
+    market_id: str
+    """Market id."""
+    timestamp: int
+    """Time of the change, Unix milliseconds."""
+    data: ModeData
+    """The mode."""
 
 
 # ----- about prices ---------------------------------------------------------------------------
@@ -400,6 +422,7 @@ EVERY: Final[tuple[type[Message], ...]] = (
     UserFill,
     AccountChanged,
     SettlementMessage,
+    ModeChanged,
     TickerMessage,
     CandlesMessage,
     Subscribed,

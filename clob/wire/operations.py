@@ -77,6 +77,42 @@ class RedeemBody(Body, frozen=True, kw_only=True):
     condition_id: str
 
 
+class DepositBody(Body, frozen=True, kw_only=True):
+    """Move an asset of a wallet into its escrow in the exchange contract."""
+
+    user: str
+    asset: str
+    """``collateral``, or an outcome token in decimal digits."""
+    amount: str
+    permit: Permit | None = None
+    """Approval of collateral to submit first; None if the wallet has approved on chain."""
+
+
+class WithdrawRequestBody(Body, frozen=True, kw_only=True, tag="withdraw-request"):
+    """Submit the signed request of a wallet to withdraw from its escrow after the delay."""
+
+    user: str
+    asset: str
+    """``collateral``, or an outcome token in decimal digits."""
+    amount: str
+    """Requested amount, which replaces an earlier one; 0 withdraws the request."""
+    nonce: str
+    """Number that the wallet uses once, in any order, decimal digits."""
+    deadline: str
+    """Last valid Unix second, decimal digits."""
+    signature: str
+    """Signature of the wallet over ``Withdrawal(address wallet,uint256 asset,uint256 amount,uint256
+    nonce,uint256 deadline)`` in the domain of orders; the asset of collateral is 0."""
+
+
+class WithdrawBody(Body, frozen=True, kw_only=True):
+    """Pay a requested withdrawal to its wallet, once its delay has passed."""
+
+    user: str
+    asset: str
+    """``collateral``, or an outcome token in decimal digits."""
+
+
 class PrepareBody(Body, frozen=True, kw_only=True):
     """Prepare the condition of a question with two outcomes and the operator as oracle.
 
@@ -153,10 +189,21 @@ class SettleBody(Body, frozen=True, kw_only=True):
 
     fills: list[FillBody]
     """The trades, at most 25, in trading order."""
+    custody: Literal["wallet", "escrow"] = "wallet"
+    """Where the assets of all trades are: in the wallets, or in escrow in the contract."""
 
 
 AnyBody: TypeAlias = (
-    FaucetBody | SplitBody | MergeBody | RedeemBody | PrepareBody | ReportBody | SettleBody
+    FaucetBody
+    | SplitBody
+    | MergeBody
+    | RedeemBody
+    | DepositBody
+    | WithdrawRequestBody
+    | WithdrawBody
+    | PrepareBody
+    | ReportBody
+    | SettleBody
 )
 """Parameters of any operation that the server starts."""
 
@@ -231,6 +278,45 @@ class RedeemAnswer(Answer, frozen=True, kw_only=True):
     """Transaction that sent the payout to the wallet."""
     amount: str
     """Payout, in wei of collateral."""
+
+
+class DepositAnswer(Answer, frozen=True, kw_only=True):
+    """An asset of a wallet is in its escrow."""
+
+    permit_tx: str | None
+    """Transaction that submitted the signed approval; null if there was none."""
+    pull_tx: str
+    """Transaction that sent the asset to the operator."""
+    deposit_tx: str
+    """Transaction that deposited it."""
+    asset: str
+    """``collateral``, or the outcome token."""
+    amount: str
+    """Amount, in wei."""
+
+
+class WithdrawRequestAnswer(Answer, frozen=True, kw_only=True):
+    """A withdrawal is requested."""
+
+    request_tx: str
+    """Transaction that submitted the request."""
+    from_s: int = msgspec.field(name="from")
+    """Unix second from which the withdrawal can be paid."""
+    asset: str
+    """``collateral``, or the outcome token."""
+    amount: str
+    """Requested amount, in wei."""
+
+
+class WithdrawAnswer(Answer, frozen=True, kw_only=True):
+    """A requested withdrawal was paid."""
+
+    withdraw_tx: str
+    """Transaction that paid it."""
+    asset: str
+    """``collateral``, or the outcome token."""
+    amount: str
+    """Amount that the wallet received, in wei."""
 
 
 class PrepareAnswer(Answer, frozen=True, kw_only=True):

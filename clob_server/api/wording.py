@@ -24,6 +24,7 @@ FIELD_OF: Final = {
     "UNKNOWN_MARKET": "marketId",
     "MARKET_EXISTS": "marketId",
     "MARKET_NOT_OPEN": "marketId",
+    "MARKET_STALLED": "marketId",
     "TOO_MANY_MARKETS": "marketId",
     "TOKEN_NOT_IN_MARKET": "tokenId",
     "GASLESS_NOT_ALLOWED": "signature",

@@ -30,7 +30,7 @@ from clob_server.chain.config import (
     wait_for_port,
     wei_of,
 )
-from clob_server.chain.events import ChainUpdate
+from clob_server.chain.events import ChainUpdate, Watched
 from clob_server.chain.subprocess import ManagedProcess
 from clob_server.chain.worker_client import WorkerClient
 from clob_server.log.files import make_folder
@@ -95,8 +95,10 @@ class ChainClient:
         """Last state that the worker reported; None without a worker."""
         self.is_open: bool = False
         """Whether the worker is ready and ``on_ready`` has completed."""
-        self.on_update: Callable[[ChainUpdate], None] = lambda update: None
-        """Called with each chain update after ``worker.start_watching``."""
+        self.on_update: Callable[[ChainUpdate | Watched], None] = lambda update: None
+        """Called with each message of the watcher after ``worker.start_watching``."""
+        self.has_escrow: bool | None = None
+        """Whether the exchange contract keeps escrow; None until it is known."""
         self._settings = settings
         self._folder = folder
         self._on_ready = on_ready
@@ -217,6 +219,21 @@ class ChainClient:
         if self.stage is not Stage.READY:
             self._raise_unavailable()
 
+    def check_escrow(self) -> None:
+        """Reject a request that needs escrow unless the exchange contract keeps it.
+
+        Raises:
+            ApiError: CHAIN_UNAVAILABLE, the contract is not known yet; ESCROW_NOT_SUPPORTED.
+        """
+        if self.has_escrow is None:
+            self._raise_unavailable()
+        if not self.has_escrow:
+            raise ApiError(
+                "ESCROW_NOT_SUPPORTED",
+                "this server has no exchange contract that keeps escrow: one of an earlier version "
+                "settles from wallets only",
+            )
+
     def _raise_unavailable(self) -> NoReturn:
         detail = self.detail
         message = f"the chain is {self.stage.value}{f': {detail}' if detail else ''}"
@@ -265,7 +282,7 @@ class ChainClient:
                 | messages.NodeAnswer()
             ):
                 self.worker.on_answer(message)
-            case ChainUpdate():
+            case ChainUpdate() | Watched():
                 self.on_update(message)
             case _:
                 self.worker.on_operation(message)
@@ -289,6 +306,7 @@ class ChainClient:
         """Store the addresses, then run ``on_ready`` and open."""
         self.operator = ready.operator
         self.addresses = ready.addresses
+        self.has_escrow = ready.has_escrow
         self._worker_process.reset_pause()
         self._opening = asyncio.create_task(self._open())
 

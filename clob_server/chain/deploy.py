@@ -19,6 +19,7 @@ from clob_server.chain.operations.deploy import (
     DeployExchange,
     DeployExchangeAnswer,
     DeployExchangeBody,
+    ExchangeRoles,
 )
 from clob_server.chain.tx.outbox import clock_ms
 from clob_server.chain.worker.exchange_setup import ExchangeSetup
@@ -37,13 +38,13 @@ LOOK_S: Final = 1.0
 _LOG: Final = logging.getLogger("clob_server.chain")
 
 
-async def deploy(config: Config, folder: Path, owner: str) -> DeployExchangeAnswer:
+async def deploy(config: Config, folder: Path, roles: ExchangeRoles) -> DeployExchangeAnswer:
     """Deploy the exchange, continue an interrupted deployment, or return the deployed one.
 
     Args:
         config: node, operator key, domain and contracts.
         folder: folder of the outbox; no running server may use it.
-        owner: address that may pause the exchange and change its operator; empty for the operator.
+        roles: addresses with a role in the exchange.
 
     Returns:
         The address of the exchange, after its settings were compared with the config.
@@ -66,7 +67,7 @@ async def deploy(config: Config, folder: Path, owner: str) -> DeployExchangeAnsw
                 config, outbox, signer, rpc, changed=lambda: None, on_gap=warn_of_gap
             )
             await signer.check()  # fail at once, as with a node that is down
-            return await _deploy(config, parts, owner or signer.address)
+            return await _deploy(config, parts, roles)
         finally:
             outbox.close()
     finally:
@@ -74,11 +75,11 @@ async def deploy(config: Config, folder: Path, owner: str) -> DeployExchangeAnsw
         await signer.close()
 
 
-async def _deploy(config: Config, parts: WorkerParts, owner: str) -> DeployExchangeAnswer:
+async def _deploy(config: Config, parts: WorkerParts, roles: ExchangeRoles) -> DeployExchangeAnswer:
     """Run the operation while the tracker runs, then check the exchange."""
     node, addresses = parts.context.node, config.addresses
     assert addresses is not None
-    work = exchange_work(config, owner)
+    work = exchange_work(config, roles, node.operator)
     await node.refresh()  # fail at once instead of waiting for a node that is down
     setup = WorkerSetup(config, parts, _LOG.warning, lambda step: None)
     await setup.identify()
@@ -113,7 +114,7 @@ async def _run_operation(context: OperationContext, work: DeployExchange) -> Dep
     return answer
 
 
-def exchange_work(config: Config, owner: str) -> DeployExchange:
+def exchange_work(config: Config, roles: ExchangeRoles, operator: str) -> DeployExchange:
     """Return the operation that deploys the exchange of a config."""
     assert config.addresses is not None
     body = DeployExchangeBody(
@@ -121,7 +122,9 @@ def exchange_work(config: Config, owner: str) -> DeployExchange:
         version=config.domain_version,
         collateral=config.addresses.collateral,
         conditional_tokens=config.addresses.conditional_tokens,
-        owner=owner,
+        owner=roles.owner or operator,
+        fee_wallet=roles.fee_wallet or operator,
+        pauser=roles.pauser or operator,
     )
     return DeployExchange(body)
 

@@ -22,6 +22,7 @@ from clob_server.chain.operations.deploy import (
     DeployExchange,
     DeployExchangeAnswer,
     DeployExchangeBody,
+    ExchangeRoles,
     code_requests,
     without_code,
 )
@@ -86,7 +87,7 @@ class DeployPlan(NamedTuple):
     """Why the deployment would be rejected, with its code; empty if it would start."""
 
 
-async def plan_deployment(config: Config, folder: Path, owner: str) -> DeployPlan:
+async def plan_deployment(config: Config, folder: Path, roles: ExchangeRoles) -> DeployPlan:
     """Plan what :func:`~clob_server.chain.deploy.deploy` would do with the same arguments.
 
     Raises:
@@ -102,7 +103,7 @@ async def plan_deployment(config: Config, folder: Path, owner: str) -> DeployPla
             parts = build_parts(
                 config, outbox, signer, rpc, changed=lambda: None, on_gap=lambda nonce: None
             )
-            work = exchange_work(config, owner or signer.address)
+            work = exchange_work(config, roles, signer.address)
             plan = await _plan(parts.context, work, config.chain_id)
             with contextlib.suppress(SignerError):
                 await signer.check()
@@ -225,6 +226,7 @@ def as_text(plan: DeployPlan, node: str) -> str:
         f"plan of the deployment on {node}, chain {plan.chain_id}; nothing was sent",
         f"operator, which signs and pays: {plan.operator}",
         f"owner of the exchange: {body.owner}",
+        f"fee wallet: {body.fee_wallet}; pauser: {body.pauser}",
         f"domain of orders: name {body.name}, version {body.version}, chain {plan.chain_id}",
         *contracts,
         *_transaction_lines(plan),

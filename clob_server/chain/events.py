@@ -5,16 +5,34 @@ that has something relevant. A reported balance is absolute (the balance after t
 receiving it twice is harmless. Token ids and nonces are decimal digits.
 """
 
-from typing import Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 import msgspec
 
 from clob.wire.operations import Struct
 
+ESCROW_PREFIX: Final = "escrow:"
+"""Beginning of the asset of collateral in escrow; the address of the collateral follows."""
+
 PermissionKind: TypeAlias = Literal["delegate", "gasless", "payer", "payee"]
 """What the owner of a permission allows. ``delegate``: another address signs its orders.
 ``gasless``: its unsigned orders settle. ``payer``: the owner, a wallet, pays for a maker.
 ``payee``: a wallet is paid for the owner, a maker."""
+
+
+def escrow_asset(collateral: str) -> str:
+    """Return the asset of collateral in escrow."""
+    return f"{ESCROW_PREFIX}{collateral}"
+
+
+def wallet_asset(asset: str) -> str:
+    """Return the asset in the wallet that an asset of :func:`escrow_asset` is the escrow of."""
+    return asset.removeprefix(ESCROW_PREFIX)
+
+
+def is_escrow(asset: str) -> bool:
+    """Return whether an asset is collateral in escrow."""
+    return asset.startswith(ESCROW_PREFIX)
 
 
 class PipeMessage(Struct, frozen=True, kw_only=True, tag_field="type", tag=str.lower):
@@ -40,6 +58,8 @@ class StartWatching(PipeMessage, frozen=True, kw_only=True):
     """Wallets that have approved or permitted something to the exchange contract so far."""
     tokens: list[str]
     """Outcome tokens to watch."""
+    escrow_tokens: list[str] = msgspec.field(default_factory=list)
+    """Outcome tokens of escrow markets to watch; they are not in ``tokens``."""
     permissions: list[tuple[PermissionKind, str, str]] = msgspec.field(default_factory=list)
     """Known permissions: kind, owner, other address. They are read again if the chain was
     reorganised in the meantime."""
@@ -51,6 +71,8 @@ class WatchTokens(PipeMessage, frozen=True, kw_only=True):
     """Watch additional outcome tokens."""
 
     tokens: list[str]
+    escrow_tokens: list[str] = msgspec.field(default_factory=list)
+    """Those of escrow markets."""
 
 
 # ----- from the worker to the server ---------------------------------------------------------
@@ -71,17 +93,21 @@ class SettlementResult(Struct, frozen=True, kw_only=True):
 
 
 class WalletHolding(Struct, frozen=True, kw_only=True):
-    """Amount that the exchange contract can take from a wallet."""
+    """Amount that a wallet can trade with: in the wallet, or in its escrow."""
 
     wallet: str
     asset: str
-    """Address of the collateral, or an outcome token in decimal digits."""
+    """Address of the collateral, the same after ``escrow:``, or an outcome token in decimal
+    digits."""
     amount: str
-    """The lower of balance and approval, in wei."""
+    """In wei. In the wallet: the lower of balance and approval. In escrow: the balance without the
+    requested withdrawal and without deposits in blocks that are not final; at least 0."""
     balance: str | None = None
-    """Balance of collateral, in wei; None for a token."""
+    """Balance of collateral or of escrow, in wei; None for a token in the wallet."""
     approved: str | None = None
-    """Approved collateral, in wei; None for a token."""
+    """Approved collateral, in wei; None for a token and for escrow."""
+    requested: str | None = None
+    """Requested withdrawal from escrow, in wei; None in the wallet."""
 
 
 class Permission(Struct, frozen=True, kw_only=True):
@@ -103,6 +129,18 @@ class NonceRaised(Struct, frozen=True, kw_only=True):
     """Lowest nonce valid for its orders."""
     block: int = 0
     """Number of the block."""
+
+
+class Watched(PipeMessage, frozen=True, kw_only=True):
+    """The chain is read up to its newest block, less confirmations; at most once a second.
+
+    It follows the updates of these blocks, and is sent without any as well.
+    """
+
+    block: int
+    """Number of the newest block."""
+    time_s: int
+    """Its timestamp, Unix seconds."""
 
 
 class ChainUpdate(PipeMessage, frozen=True, kw_only=True):

@@ -18,7 +18,7 @@ import msgspec
 
 from clob.wire.operations import AnyBody, Counts, OperationView, Status
 from clob_server.chain.config import Addresses
-from clob_server.chain.events import ChainUpdate, PipeMessage, StartWatching, WatchTokens
+from clob_server.chain.events import ChainUpdate, PipeMessage, StartWatching, Watched, WatchTokens
 
 LINE_BYTES_MAX: Final = 1 << 20
 """Maximum length of a line."""
@@ -194,6 +194,8 @@ class WorkerReady(PipeMessage, frozen=True, kw_only=True):
     operator: str
     addresses: Addresses
     chain_id: int
+    has_escrow: bool = False
+    """Whether the exchange contract keeps escrow; one of an earlier version does not."""
 
 
 class WorkerState(PipeMessage, frozen=True, kw_only=True):
@@ -324,6 +326,7 @@ AnyWorkerMessage: TypeAlias = (
     | ClockMoved
     | NodeAnswer
     | ChainUpdate
+    | Watched
 )
 """Messages that the server reads."""
 

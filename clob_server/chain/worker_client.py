@@ -173,7 +173,8 @@ class WorkerClient:
 
     def start_watching(self, message: StartWatching) -> None:
         """Start chain updates, once for each worker that is ready; long lists are split."""
-        last = max(len(message.wallets), len(message.tokens), len(message.permissions), 1)
+        lists = message.wallets, message.tokens, message.escrow_tokens, message.permissions
+        last = max(1, *(len(each) for each in lists))
         for begin in range(0, last, NAMES_MAX):
             part = slice(begin, begin + NAMES_MAX)
             self._send(
@@ -181,15 +182,18 @@ class WorkerClient:
                     message,
                     wallets=message.wallets[part],
                     tokens=message.tokens[part],
+                    escrow_tokens=message.escrow_tokens[part],
                     permissions=message.permissions[part],
                     more=part.stop < last,
                 )
             )
 
-    def watch_tokens(self, tokens: Sequence[str]) -> None:
-        """Watch additional outcome tokens."""
-        for begin in range(0, len(tokens), NAMES_MAX):
-            self._send(WatchTokens(tokens=list(tokens[begin : begin + NAMES_MAX])))
+    def watch_tokens(self, tokens: Sequence[str], escrow_tokens: Sequence[str] = ()) -> None:
+        """Watch additional outcome tokens, those of escrow markets apart."""
+        for begin in range(0, max(len(tokens), len(escrow_tokens)), NAMES_MAX):
+            part = slice(begin, begin + NAMES_MAX)
+            wallet, escrow = list(tokens[part]), list(escrow_tokens[part])
+            self._send(WatchTokens(tokens=wallet, escrow_tokens=escrow))
 
     # ----- answers -------------------------------------------------------------------------------
 

@@ -6,7 +6,7 @@ import logging
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from clob.program import print_text
 from clob_server.chain.config import (
@@ -23,6 +23,9 @@ from clob_server.chain.messages import Config
 from clob_server.cli.exit_codes import DONE, FAILED, UNUSABLE, complain
 from clob_server.cli.options import add_options, option_of, read_values
 from clob_server.settings import Settings, SettingsError
+
+if TYPE_CHECKING:
+    from clob_server.chain.operations.deploy import ExchangeRoles
 
 NEEDED: Final = ("chain", "collateral", "conditional_tokens")
 """Required settings."""
@@ -54,6 +57,14 @@ def add_commands(commands: "argparse._SubParsersAction[argparse.ArgumentParser]"
         "without other use (default: the operator)",
     )
     parser.add_argument(
+        "--fee-wallet", metavar="ADDRESS", help="the wallet that gets fees (default: the operator)"
+    )
+    parser.add_argument(
+        "--pauser",
+        metavar="ADDRESS",
+        help="a wallet that may pause the exchange besides its owner (default: the operator)",
+    )
+    parser.add_argument(
         "--plan",
         action="store_true",
         help="print the transaction, its cost, the contracts and the balance, and send nothing",
@@ -78,7 +89,7 @@ def deploy(arguments: argparse.Namespace, environ: Mapping[str, str]) -> int:
 
     try:
         settings = read(arguments, environ)
-        owner = read_address("--owner", arguments.owner) if arguments.owner else ""
+        roles = read_roles(arguments)
         access = operator_access(settings)
         config = Config(
             url=settings.chain,
@@ -102,10 +113,10 @@ def deploy(arguments: argparse.Namespace, environ: Mapping[str, str]) -> int:
         )
         folder = Path(settings.data_dir) / OUTBOX_FOLDER
         if arguments.plan:
-            plan = asyncio.run(planning.plan_deployment(config, folder, owner))
+            plan = asyncio.run(planning.plan_deployment(config, folder, roles))
             print_text(planning.as_text(plan, redacted_url(settings.chain)))
             return FAILED if plan.problem else DONE
-        answer = asyncio.run(deploying.deploy(config, folder, owner))
+        answer = asyncio.run(deploying.deploy(config, folder, roles))
     except (OperationRejectedError, StepFailedError, NodeError, SignerError) as error:
         return complain(f"{getattr(error, 'code', 'CHAIN_UNAVAILABLE')}: {error}", FAILED)
     except (SettingsError, OutboxError, ForeignChainError, OSError, ValueError) as error:
@@ -119,6 +130,17 @@ def deploy(arguments: argparse.Namespace, environ: Mapping[str, str]) -> int:
     )
     print_text(f"{answer.exchange}\n")
     return DONE
+
+
+def read_roles(arguments: argparse.Namespace) -> "ExchangeRoles":
+    """Read the addresses with a role in the exchange."""
+    from clob_server.chain.operations.deploy import ExchangeRoles  # noqa: PLC0415
+
+    names = [(role, f"--{role.replace('_', '-')}") for role in ExchangeRoles._fields]
+    given = {role: (option, getattr(arguments, role)) for role, option in names}
+    return ExchangeRoles(
+        **{role: read_address(*pair) for role, pair in given.items() if pair[1] is not None}
+    )
 
 
 def read(arguments: argparse.Namespace, environ: Mapping[str, str]) -> Settings:

@@ -77,6 +77,12 @@ def add_open(actions: "Parsers[argparse.ArgumentParser]") -> None:
     opening.add_argument(
         "--settles", action="store_true", help="settle trades on the chain of the server"
     )
+    opening.add_argument(
+        "--custody",
+        choices=("wallet", "escrow"),
+        default="wallet",
+        help="with --settles: cover orders by wallets, or by deposits in the exchange contract",
+    )
     opening.set_defaults(act=guarded(open_market))
 
 
@@ -111,6 +117,8 @@ def open_market(arguments: Arguments, environ: Environ) -> None:
     }
     body = {name: value for name, value in given.items() if value is not None}
     body |= {"complementary": arguments.complementary, "settles": arguments.settles}
+    if arguments.custody != "wallet":
+        body["custody"] = arguments.custody
     market = call_server(arguments, environ, "POST", ROUTE, body | {"marketId": arguments.market})
     print_line(f"market {market['marketId']} is {market['mode']}")
     print_line(f"YES {market['yesTokenId']}")

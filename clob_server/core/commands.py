@@ -312,6 +312,32 @@ class RecordOpener(ServerBase, frozen=True, kw_only=True):
     """The client of the order, as named by ``clob_server.auth.rate_limit``."""
 
 
+class RecordCustody(ServerBase, frozen=True, kw_only=True):
+    """Record that a market trades out of escrow; the engine's command follows in the same batch.
+
+    The collateral of the market says the same. The command is there for servers that do not know
+    escrow: they reject it.
+    """
+
+    KIND: ClassVar[int] = 146
+    market: str
+    custody: str
+    """``escrow``."""
+
+
+class StallMarket(ServerBase, frozen=True, kw_only=True):
+    """Record that the server stopped the matching of an escrow market.
+
+    The engine's command that changes the mode precedes it in the same batch. The next change of the
+    mode ends the record.
+    """
+
+    KIND: ClassVar[int] = 147
+    market: str
+    reason: str
+    """The rule that stopped it."""
+
+
 class RecordRestore(ServerBase, frozen=True, kw_only=True):
     """Record that the log was restored from a backup that ends before this command.
 
@@ -408,6 +434,8 @@ ServerCommand: TypeAlias = (
     | DescribeExchange
     | ReviseTrades
     | RecordOpener
+    | RecordCustody
+    | StallMarket
     | RecordRestore
     | DeactivateCredentials
     | SetHeartbeat

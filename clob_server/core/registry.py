@@ -176,6 +176,15 @@ class Switch(msgspec.Struct, frozen=True, gc=False, array_like=True):
     """Whether they are cancelled when the last WebSocket closes that asked for it."""
 
 
+class Stall(msgspec.Struct, frozen=True, gc=False, array_like=True):
+    """An escrow market whose matching the server stopped."""
+
+    since_ms: int
+    """When it stopped, Unix milliseconds."""
+    reason: str
+    """The rule that stopped it."""
+
+
 class _Kept(msgspec.Struct, frozen=True, array_like=True):
     """A registry in a snapshot."""
 
@@ -194,6 +203,7 @@ class _Kept(msgspec.Struct, frozen=True, array_like=True):
     deactivated: list[tuple[str, int]] = []
     switches: list[tuple[str, Switch]] = []
     ahead_ms: int = 0
+    stalls: list[tuple[str, Stall]] = []
 
 
 class Registry:
@@ -211,6 +221,8 @@ class Registry:
         """The credentials of dialects that were deactivated: wallet and nonce."""
         self.switches: dict[str, Switch] = {}
         """The armed switches by maker."""
+        self.stalls: dict[str, Stall] = {}
+        """The escrow markets whose matching the server stopped."""
         self.grants: FaucetGrants = FaucetGrants()
         """Faucet grants of the last day."""
         self.settling: SettlementLedger = SettlementLedger()
@@ -237,6 +249,8 @@ class Registry:
             commands.GiveBack: lambda command: self.grants.take_back(command.operation),
             commands.BindMarket: self._bind,
             commands.RecordOpener: self._record_opener,
+            commands.RecordCustody: lambda _: None,
+            commands.StallMarket: self._stall,
             commands.BeginSettlement: lambda command: self.settling.begin(command),
             commands.SendTrades: lambda command: self.settling.send(command),
             commands.EndTrades: lambda command: self.settling.end(command),
@@ -267,8 +281,12 @@ class Registry:
             self.now_ms = command.now_ms
 
     def set_time(self, now_ms: int) -> None:
-        """Set the time, which may go back: later grants count from now on."""
+        """Set the time, which may go back: later grants and stops count from now on."""
         self.now_ms = now_ms
+        self.stalls = {
+            market: replace(stall, since_ms=min(stall.since_ms, now_ms))
+            for market, stall in self.stalls.items()
+        }
         self.grants = FaucetGrants(
             replace(each, now_ms=min(each.now_ms, now_ms)) for each in self.grants
         )
@@ -329,6 +347,9 @@ class Registry:
     def _record_opener(self, command: commands.RecordOpener) -> None:
         self.opened[command.market] = OpenedMarket(command.payer, command.now_ms)
 
+    def _stall(self, command: commands.StallMarket) -> None:
+        self.stalls[command.market] = Stall(command.now_ms, command.reason)
+
     def _set_budgets(self, command: commands.SetBudgets) -> None:
         self.budgets = command.budgets
 
@@ -373,6 +394,7 @@ class Registry:
             deactivated=sorted(self.deactivated),
             switches=sorted(self.switches.items(), key=itemgetter(0)),
             ahead_ms=self.ahead_ms,
+            stalls=sorted(self.stalls.items(), key=itemgetter(0)),
         )
         return msgspec.msgpack.encode(kept)
 
@@ -409,6 +431,7 @@ class Registry:
         made.deactivated = set(kept.deactivated)
         made.switches = dict(kept.switches)
         made.ahead_ms = kept.ahead_ms
+        made.stalls = dict(kept.stalls)
         return made
 
 

@@ -32,5 +32,9 @@ class MarketInUseError(RejectedError, code="MARKET_IN_USE"):
     """The market cannot be removed: it had a trade, or has a condition on the chain."""
 
 
+class MarketStalledError(RejectedError, code="MARKET_STALLED"):
+    """The server stopped the matching of an escrow market until its trades settle again."""
+
+
 class MarketBoundError(RejectedError, code="MARKET_EXISTS"):
     """The market already has a condition."""

@@ -292,6 +292,8 @@ class Sequencer:
         self.prelude: Callable[[int], Sequence[AnyCommand]] | None = None
         """Returns commands that precede all others of the next batch, from its time; called
         once."""
+        self.before_batch: Callable[[int], Sequence[AnyCommand]] = lambda now_ms: ()
+        """Returns commands that precede those of the callers of each batch, from its time."""
         self._listeners: list[Listener] = []
         self._log = log
         self._clock_ms = clock_ms
@@ -506,8 +508,9 @@ class Sequencer:
         opening: dict[str, Opening] = {}
         if self.prelude is not None:
             commands += self.prelude(now_ms)
-            encoded += map(encode, commands)
             self.prelude = None
+        commands += self.before_batch(now_ms)
+        encoded += map(encode, commands)
         for work, callback in batch:
             try:
                 if type(work) is GuardedWork:

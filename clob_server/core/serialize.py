@@ -24,12 +24,13 @@ from clob.events import MatchType
 from clob.signing import ZERO_ADDRESS
 from clob.status import OrderRecord
 from clob.wire.info import ContractsBody
-from clob.wire.markets import LevelBody, OrderbookBody, TradeBody
+from clob.wire.markets import LevelBody, OrderbookBody, StallBody, TradeBody
 from clob.wire.orders import NO_SIGNATURE, MakerFill, OrderBody, TradeSummary
 from clob_server.chain.config import Addresses
+from clob_server.chain.events import is_escrow, wallet_asset
 from clob_server.core.commands import Condition, SignatureRecord
 from clob_server.core.ids import Cursor, Ids
-from clob_server.core.registry import MarketText
+from clob_server.core.registry import MarketText, Stall
 from clob_server.core.settlement_status import NONE, SettlementStatus
 
 MODES: Final = {
@@ -44,6 +45,10 @@ NOWHERE: Final = "none"
 ON_CHAIN: Final = "chain"
 """Settlement of a market whose trades move tokens and collateral on the chain."""
 
+WALLET: Final = "wallet"
+"""Custody of a market whose orders are covered by wallets."""
+ESCROW: Final = "escrow"
+"""Custody of a market whose orders are covered by deposits in the exchange contract."""
 
 _DIRECT: Final = MatchType.DIRECT.value
 
@@ -97,8 +102,21 @@ def average(collateral: int, tokens: int) -> str | None:
 
 
 def assets_of(market: Market) -> tuple[str, ...]:
-    """Return the assets of a market with accounts; none for other markets."""
-    return (market.collateral, market.yes, market.no) if market.funds is Funds.ACCOUNTS else ()
+    """Return the assets of a market with accounts; none for other markets.
+
+    Those of an escrow market begin with the collateral in the wallet, from which deposits come.
+    """
+    if market.funds is not Funds.ACCOUNTS:
+        return ()
+    collaterals = dict.fromkeys((wallet_asset(market.collateral), market.collateral))
+    return (*collaterals, market.yes, market.no)
+
+
+def custody_of(market: Market) -> str | None:
+    """Return where the assets of a market are; None if its trades do not settle."""
+    if not market.settles:
+        return None
+    return ESCROW if is_escrow(market.collateral) else WALLET
 
 
 def sorted_assets(matcher: Matcher, assets: Iterable[str]) -> list[str]:
@@ -247,7 +265,7 @@ def is_own(trade: Trade) -> bool:
     return not isinstance(trade, PairedTrade) or trade.is_incoming
 
 
-def market_terms(market: Market, words: MarketText) -> dict[str, Any]:
+def market_terms(market: Market, words: MarketText, stall: Stall | None) -> dict[str, Any]:
     """Return the fields of :class:`~clob.wire.markets.MarketTerms`."""
     return {
         "market_id": market.id,
@@ -263,7 +281,14 @@ def market_terms(market: Market, words: MarketText) -> dict[str, Any]:
         "complementary": market.complementary,
         "lot_wei": str(market.lot_wei),
         "settlement": ON_CHAIN if market.settles else NOWHERE,
+        "custody": custody_of(market),
+        "stalled": stall_body(stall),
     }
+
+
+def stall_body(stall: Stall | None) -> StallBody | None:
+    """Return the JSON of the stop of a market; None without one."""
+    return None if stall is None else StallBody(since=stall.since_ms, reason=stall.reason)
 
 
 def chain_terms(condition: Condition | None, state: str | None) -> dict[str, Any]:

@@ -336,6 +336,8 @@ class ServerState:
                 self.settles.add(market.id)
             if market.id in self.registry.opened:
                 self._count_opened(market.id)
+            if kind is SetMode:
+                self.registry.stalls.pop(market.id, None)
         elif kind is RemoveMarket:
             self._remove_market(command.market)  # type: ignore[union-attr, arg-type]
         if events and self.settles:
@@ -365,6 +367,7 @@ class ServerState:
         for table in (self.changed_ms, self.registry.words, self.registry.conditions):
             table.pop(name, None)
         self.registry.opened.pop(name, None)
+        self.registry.stalls.pop(name, None)
         self._count_opened(name)
         self.traded.discard(name)
         self.settles.discard(name)

@@ -1,11 +1,17 @@
-"""The settlement channel: status changes of trades, by market or maker; no message is skipped."""
+"""The settlement channel: status changes of trades, by market or maker, and modes of markets.
+
+No message is skipped.
+"""
 
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from clob.wire.messages import Heartbeat
+from clob import SetMode
+from clob.wire.messages import Heartbeat, ModeChanged, ModeData
+from clob_server.core.commands import StallMarket
 from clob_server.core.ids import Ids
 from clob_server.core.sequencer import Committed, trades_in
+from clob_server.core.serialize import MODES, stall_body
 from clob_server.core.settlement_status import PENDING
 from clob_server.core.state import ServerState
 from clob_server.feed.broadcast import WRITES_MAX, PacedQueue, ScopedSubscription, TradeScope
@@ -61,7 +67,28 @@ class SettlementChannel(PacedQueue[tuple[ScopedSubscription, bytes]]):
             receivers, payload = self.scopes[scope], b"".join(scope_frames)
             receivers.sent_at = now
             self._queue.extend((member, payload) for member in receivers.members)
+        self._add_modes(batch, now)
         self.flush()
+
+    def _add_modes(self, batch: Sequence[Committed], now: float) -> None:
+        """Queue the modes that a batch changed, each with its state after the batch."""
+        state = self._state
+        changed = {
+            done.command.market: done.command.now_ms
+            for done in batch
+            if isinstance(done.command, (SetMode, StallMarket))
+        }
+        for market, now_ms in changed.items():
+            if market not in state.settles:
+                continue
+            stall = state.registry.stalls.get(market)
+            mode = ModeData(mode=MODES[state.markets[market].mode], stalled=stall_body(stall))
+            message = ModeChanged(market_id=market, timestamp=now_ms, data=mode)
+            frame = message_frame(message)
+            for (name, _), scope in self.scopes.items():
+                if name in (None, market):
+                    scope.sent_at = now
+                    self._queue.extend((each, frame) for each in scope.members if each.extended)
 
     def _pending(self, batch: Sequence[Committed]) -> Iterator[TradeStatus]:
         """Yield the new trades of markets that settle on the chain."""

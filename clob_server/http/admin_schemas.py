@@ -70,6 +70,9 @@ class MarketRequest(AdminBody, frozen=True, kw_only=True):
     """Whether orders for YES and NO match each other; sizes are then multiples of 100 wei."""
     settles: bool = False
     """Whether trades settle on the chain; needs a question and token ids of the chain."""
+    custody: Literal["wallet", "escrow"] = "wallet"
+    """Where the assets of orders are: in the wallets, which approve the exchange contract, or in
+    ``escrow``, deposited in it; ``escrow`` needs ``settles``. Final."""
 
 
 class MarketChange(AdminBody, frozen=True, kw_only=True):

@@ -10,7 +10,12 @@ from typing import Any, Final, TypeAlias
 from msgspec.structs import asdict
 
 from clob import Batch, Cancel, ClobError, Event, OrderAdded, Rejected, RejectedError, Submit, Trade
-from clob.errors import InsufficientBalanceError, OrderAlreadyUsedError, OrderNotOpenError
+from clob.errors import (
+    InsufficientBalanceError,
+    MarketNotOpenError,
+    OrderAlreadyUsedError,
+    OrderNotOpenError,
+)
 from clob.signing import SignedOrder, verify_batch
 from clob.signing.fields import received
 from clob.status import OrderRecord, OrderStatus
@@ -248,10 +253,11 @@ class OrderBatches:
 
     def _rejection(self, submit: Submit, rejected: Rejected) -> ClobError:
         """Return the rejection of an order by the matcher."""
-        if rejected.code != InsufficientBalanceError.code:
-            return ApiError(rejected.code, rejected.message)
-        rejection = InsufficientBalanceError(rejected.message)
-        return self.placement.explained(submit.order, submit.market, rejection)
+        for kind in (InsufficientBalanceError, MarketNotOpenError):
+            if rejected.code == kind.code:
+                rejection = kind(rejected.message)
+                return self.placement.explained(submit.order, submit.market, rejection)
+        return ApiError(rejected.code, rejected.message)
 
     # ----- replacing ---------------------------------------------------------------------------
 

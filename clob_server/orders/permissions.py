@@ -12,7 +12,7 @@ from clob.errors import InsufficientBalanceError, NonceTooLowError
 from clob.signing import Domain, SignedOrder, SignerNotAuthorisedError
 from clob.units import collateral_of
 from clob_server.api.problems import ApiError
-from clob_server.chain.events import WalletHolding
+from clob_server.chain.events import WalletHolding, is_escrow
 from clob_server.core.clock import wall_clock_ms
 from clob_server.core.state import ServerState
 
@@ -110,10 +110,21 @@ class Permissions:
         Raises:
             ApiError: GASLESS_NOT_ALLOWED, WALLET_NOT_ALLOWED.
         """
-        allows, maker = self._state.registry.settling.allows, order.maker
-        if not allows("gasless", maker, maker):
+        maker = order.maker
+        if not self._state.registry.settling.allows("gasless", maker, maker):
             call = self._call(maker, "setGasless(true)")
             raise ApiError("GASLESS_NOT_ALLOWED", f"for orders without a signature {call}")
+        self.check_wallet(order)
+
+    def check_wallet(self, order: Order) -> None:
+        """Reject an order whose wallet the contract does not know as payer or payee of the maker.
+
+        The signature of an order does not cover the wallet, so the contract decides.
+
+        Raises:
+            ApiError: WALLET_NOT_ALLOWED.
+        """
+        allows, maker = self._state.registry.settling.allows, order.maker
         wallet = order.smart_wallet or maker
         if wallet == maker:
             return
@@ -138,6 +149,10 @@ class Permissions:
         buys = order.side is Side.BUY
         wallet = (order.smart_wallet or order.maker) if buys else order.maker
         needed = collateral_of(order.size, order.price) if buys else order.size
+        if is_escrow(market.collateral):
+            asset = "0" if buys else order.token
+            remedy = self._escrow_remedy(wallet, asset, needed, holding)
+            return InsufficientBalanceError(f"{rejection}; {remedy}")
         exchange, advice = self._domain.verifying_contract, list[str]()
         if not buys:
             if holding is None or holding.amount == "0":
@@ -156,6 +171,21 @@ class Permissions:
             if holding is not None and balance < needed:
                 advice.append("it needs more collateral, for example from POST /api/gasless/faucet")
         return InsufficientBalanceError("; ".join((str(rejection), *advice)))
+
+    def _escrow_remedy(
+        self, wallet: str, asset: str, needed: int, holding: WalletHolding | None
+    ) -> str:
+        """Return the state of an escrow, and how its wallet deposits more."""
+        state = "has nothing in escrow that the chain reported"
+        if holding is not None:
+            requested = holding.requested or "0"
+            state = f"has {holding.balance} wei in escrow and requested {requested} wei of it back"
+        call = f"deposit({wallet}, {asset}, {needed}) or more"
+        return (
+            f"on the chain {wallet} {state}; deposit more with {call} at "
+            f"{self._domain.verifying_contract}, or with POST /api/gasless/deposit; a deposit "
+            "counts once its block is final"
+        )
 
     def _call(self, address: str, call: str) -> str:
         """Return the sentence that an address must make a call to the exchange contract."""

@@ -45,6 +45,7 @@ from clob_server.chain.events import WalletHolding
 from clob_server.core.commands import SignatureRecord
 from clob_server.core.ids import Ids
 from clob_server.core.lifecycle import Lifecycle, Phase
+from clob_server.core.rejections import MarketStalledError
 from clob_server.core.sequencer import Committed, NewOrder, QueuedCommand
 from clob_server.core.serialize import is_own
 from clob_server.core.state import ServerState
@@ -190,7 +191,8 @@ class OrderPlacement:
         Raises:
             RejectedError: a field of the order is invalid, or the amounts are not a price.
             ApiError: INVALID_FIELD, a field is unknown or missing, or an option is invalid;
-                INVALID_ADDRESS, the maker is the zero address; ORDER_CANCELLED.
+                INVALID_ADDRESS, the maker or its wallet is the zero address; ORDER_CANCELLED or
+                WALLET_NOT_ALLOWED in a market that settles.
             UnknownMarketError, TokenNotInMarketError: and the market does not open by itself.
         """
         is_plain = body.keys() <= resource.SIGNED  # most orders
@@ -213,6 +215,7 @@ class OrderPlacement:
         else:
             options = read_options(body)
         settles = market is not None and market.settles
+        wallet = body.get("smartWallet") if settles and not is_plain else None
         order = to_order(
             signed,
             id=NO_ID,
@@ -222,6 +225,7 @@ class OrderPlacement:
             time_in_force=options.time_in_force,
             post_only=options.post_only,
             self_trade=options.self_trade,
+            smart_wallet=read_wallet("smartWallet", wallet) if wallet else "",
         )
         opens_market = market is None or (order.token != market.yes and order.token != market.no)
         if opens_market:
@@ -231,6 +235,7 @@ class OrderPlacement:
             resource.check_signed(body, order, repeats=digest in self.state.used_hashes)
         if settles:
             self.permissions.check_not_cancelled(digest)
+            self.permissions.check_wallet(order)
         self.permissions.check_maker(order, settles=settles)
         return ParsedOrder(order, options, opens_market, signed, digest)
 
@@ -370,8 +375,12 @@ class OrderPlacement:
         return Reply(_encode(body))
 
     def explained(self, order: Order, name: str, rejection: RejectedError) -> RejectedError:
-        """Return a rejection by the matcher, with the remedy if funds of the chain are missing."""
-        market = self.state.markets.get(name)
+        """Return a rejection by the matcher, with its reason or remedy in a market that settles."""
+        market, stall = self.state.markets.get(name), self.state.registry.stalls.get(name)
+        if stall is not None and rejection.code == "MARKET_NOT_OPEN":
+            return MarketStalledError(
+                f"market {name} accepts cancels only until it opens again by itself: {stall.reason}"
+            )
         if market is None or not market.settles or rejection.code != "INSUFFICIENT_BALANCE":
             return rejection
         buys = order.side is Side.BUY

@@ -12,7 +12,7 @@ from typing import Any
 from msgspec import structs
 
 from clob import ClobError, Side, Trade
-from clob.errors import InsufficientBalanceError
+from clob.errors import InsufficientBalanceError, MarketNotOpenError
 from clob.signing import InvalidSignatureError, SignerNotAuthorisedError, explain
 from clob.wire.orders import ExpectedTrade, InvalidBody, OutlookBody
 from clob_server.api.problems import content_of
@@ -144,7 +144,7 @@ class OrderPreview:
             return []
         try:
             trades = state.matcher.simulate(submit, check_balance=check_balance)
-        except InsufficientBalanceError as rejection:
+        except (InsufficientBalanceError, MarketNotOpenError) as rejection:
             explained = self.placement.explained(submit.order, submit.market, rejection)
             raise explained from None
         return [trade for trade in trades if is_own(trade)]

@@ -80,7 +80,7 @@ def check_signed(body: Mapping[str, Any], order: Order, *, repeats: bool) -> Non
 
     Args:
         body: the order in JSON, with known fields only.
-        order: the order that was read.
+        order: the order that was read; in a market that settles with its ``smartWallet``.
         repeats: whether it was accepted before; then its size may have changed since.
 
     Raises:
@@ -88,11 +88,13 @@ def check_signed(body: Mapping[str, Any], order: Order, *, repeats: bool) -> Non
         InvalidAddressError: ``smartWallet`` is not an address.
     """
     wallet = body.get("smartWallet") or None
-    if wallet is not None and read_address("smartWallet", wallet) != order.maker:
+    own = (order.maker, order.smart_wallet)
+    if wallet is not None and read_address("smartWallet", wallet) not in own:
         raise fault(
             "smartWallet",
             f"smartWallet must be the maker or absent, since the signature does not cover it; got "
-            f"{wallet}. An order without a signature (POST /api/orders/gasless) may name one",
+            f"{wallet}. Another one is possible in a market that settles, if the exchange contract "
+            "knows it, and in an order without a signature (POST /api/orders/gasless)",
         )
     if repeats:
         return

@@ -13,12 +13,13 @@ from typing import Final
 from clob import AddMarket, RemoveMarket
 from clob.wire.info import FailureBody, SettlementBody
 from clob_server.chain.client import Stage
-from clob_server.chain.events import StartWatching
+from clob_server.chain.events import StartWatching, is_escrow
 from clob_server.core.sequencer import Committed
 from clob_server.settlement.inbox import ChainInbox
 from clob_server.settlement.markets import MarketConditions
 from clob_server.settlement.operations import ChainContext, ChainPart
 from clob_server.settlement.sender import TradeSender
+from clob_server.settlement.stalls import MarketStalls
 
 FAILURES_MAX: Final = 20
 """Number of failed trades that are shown, the newest."""
@@ -36,6 +37,7 @@ class SettlementCoordinator(ChainPart):
         super().__init__(context)
         self.inbox: Final = ChainInbox(context)
         self.sender: Final = TradeSender(context, conditions, self.inbox)
+        self.stalls: Final = MarketStalls(context, self.inbox)
         self._markets: set[str] = set()
         self._is_watched = False
 
@@ -65,21 +67,25 @@ class SettlementCoordinator(ChainPart):
         self._is_watched = True
         self.inbox.start()
         self._markets = set(self._state.settles)
+        tokens, escrow_tokens = self._tokens(self._markets)
         message = StartWatching(
             after_block=ledger.block,
             block_hash=ledger.block_hash,
             final_block=ledger.final_block,
             wallets=list(ledger.wallets),
-            tokens=self._tokens(self._markets),
+            tokens=tokens,
+            escrow_tokens=escrow_tokens,
             permissions=sorted(ledger.permissions),
         )
         self._chain.worker.start_watching(message)
         self.sender.start()
 
-    def _tokens(self, markets: set[str]) -> list[str]:
-        """Return the YES and NO tokens of markets."""
-        terms = [self._state.matcher.market(name) for name in sorted(markets)]
-        return [token for each in terms for token in (each.yes, each.no)]
+    def _tokens(self, markets: set[str]) -> tuple[list[str], list[str]]:
+        """Return the YES and NO tokens of markets, those of escrow markets apart."""
+        tokens: tuple[list[str], list[str]] = [], []
+        for terms in (self._state.matcher.market(name) for name in sorted(markets)):
+            tokens[is_escrow(terms.collateral)].extend((terms.yes, terms.no))
+        return tokens
 
     # ----- commits -----------------------------------------------------------------------------
 
@@ -91,7 +97,7 @@ class SettlementCoordinator(ChainPart):
             new = self._new_markets(batch)
             if new:
                 self._markets |= new
-                self._chain.worker.watch_tokens(self._tokens(new))
+                self._chain.worker.watch_tokens(*self._tokens(new))
         elif len(settles) != len(self._markets) and self._chain.is_open and self._has_exchange():
             self._watch()  # the first market
 
@@ -139,6 +145,7 @@ class SettlementCoordinator(ChainPart):
             block_hash=ledger.block_hash or None,
             wallets=len(ledger.wallets),
             difference=self.inbox.difference(),
+            stalled=sorted(self._state.registry.stalls),
             failures=[
                 FailureBody(
                     market_id=each.market,

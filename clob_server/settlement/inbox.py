@@ -2,11 +2,11 @@
 
 import asyncio
 import logging
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from typing import Final
 
-from clob_server.chain.events import ChainUpdate, SettlementResult, WalletHolding
+from clob_server.chain.events import ChainUpdate, SettlementResult, WalletHolding, Watched
 from clob_server.core.sequencer import Build, SequencerStoppedError
 from clob_server.core.settlement_ledger import EndedTrade, HeldTrade
 from clob_server.settlement.operations import ChainContext, ChainPart, cancel
@@ -41,13 +41,15 @@ class ChainInbox(ChainPart):
         """Whether an update is being applied."""
         self.num_differences: int = 0
         """Number of accounts that differed from the chain in the last full comparison."""
+        self.on_watched: Callable[[Watched], None] = lambda watched: None
+        """Called when the updates of the blocks up to the newest one are applied."""
         self._comparing: asyncio.Task[None] | None = None
         self._reported: dict[Account, int] = {}
         self._holdings: dict[str, dict[str, WalletHolding]] = {}
         self._fates: dict[int, tuple[bool, int]] = {}
         self._known_after: int | None = None
         self._parts: list[ChainUpdate] = []
-        self._queue: asyncio.Queue[ChainUpdate | None] | None = None
+        self._queue: asyncio.Queue[ChainUpdate | Watched | None] | None = None
         self._task: asyncio.Task[None] | None = None
 
     def holding(self, wallet: str, asset: str) -> WalletHolding | None:
@@ -82,19 +84,25 @@ class ChainInbox(ChainPart):
         self._queue = None
         await cancel(task for task in (self._task, self._comparing) if task is not None)
 
-    def receive(self, update: ChainUpdate) -> None:
-        """Queue an update once its last part has arrived."""
+    def receive(self, update: ChainUpdate | Watched) -> None:
+        """Queue a message of the watcher; an update once its last part has arrived."""
         if self._queue is None:
+            return
+        if isinstance(update, Watched):
+            self._queue.put_nowait(update)
             return
         self._parts.append(update)
         if not update.more:
             self._queue.put_nowait(merge_messages(self._parts))
             self._parts = []
 
-    async def _run(self, queue: "asyncio.Queue[ChainUpdate | None]") -> None:
+    async def _run(self, queue: "asyncio.Queue[ChainUpdate | Watched | None]") -> None:
         try:
             while (update := await queue.get()) is not None:
-                await self._apply(update)
+                if isinstance(update, Watched):
+                    self.on_watched(update)
+                else:
+                    await self._apply(update)
         except SequencerStoppedError:
             self._queue = None
         except Exception as error:

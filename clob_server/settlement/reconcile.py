@@ -14,7 +14,7 @@ from clob.errors import UnknownOrderError
 from clob.signing import ZERO_ADDRESS
 from clob.status import OrderRecord
 from clob.wire.operations import PartyBody
-from clob_server.chain.events import ChainUpdate, Permission, SettlementResult
+from clob_server.chain.events import ChainUpdate, Permission, SettlementResult, wallet_asset
 from clob_server.core.commands import (
     AnyCommand,
     EndTrades,
@@ -68,11 +68,11 @@ def holdings_of(update: ChainUpdate) -> dict[Account, int]:
 
 
 def assets_of(state: ServerState) -> set[str]:
-    """Return the assets whose balances follow the chain."""
+    """Return the assets whose balances follow the chain, in wallets and in escrow."""
     found: set[str] = set()
     for name in state.settles:
         market = state.matcher.market(name)
-        found |= {market.collateral, market.yes, market.no}
+        found |= {wallet_asset(market.collateral), market.collateral, market.yes, market.no}
     return found
 
 

@@ -10,12 +10,12 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import suppress
-from itertools import islice
-from typing import Final, NamedTuple
+from typing import Final, Literal, NamedTuple
 
 from clob.wire.operations import SettleBody
 from clob_server.api.problems import ApiError
 from clob_server.chain.client import Stage
+from clob_server.chain.events import is_escrow
 from clob_server.chain.messages import OperationDone, OperationFailed, OperationRejected
 from clob_server.core.commands import SendTrades
 from clob_server.core.sequencer import SequencerStoppedError
@@ -155,7 +155,7 @@ class TradeSender(ChainPart):
         if len(self.ledger.held) == len(self.ledger.sent):
             self._wake_count = 1
             return None
-        ready = list(islice(self._ready(), settings.settle_trades_max))
+        ready = self._next_batch()
         if len(ready) == settings.settle_trades_max:
             return 0.0
         if not ready:
@@ -167,6 +167,26 @@ class TradeSender(ChainPart):
             self._oldest_seen = number, now_s
         waited_s = (self._clock_ms() - ready[0].traded_ms) / 1_000
         return max(0.0, settings.settle_every_s - max(waited_s, now_s - self._oldest_seen[1]))
+
+    def _next_batch(self) -> list[HeldTrade]:
+        """Return unsent trades of one custody: a full batch, or those like the oldest trade.
+
+        An oldest trade that has waited long enough goes before a full batch of the other custody.
+        """
+        settings = self._settings
+        due_ms = self._clock_ms() - settings.settle_every_s * 1_000
+        batches: dict[str, list[HeldTrade]] = {}
+        for held in self._ready():
+            batch = batches.setdefault(self._custody(held.market), [])
+            batch.append(held)
+            if len(batch) == settings.settle_trades_max:
+                first = next(iter(batches.values()))
+                return first if first[0].traded_ms <= due_ms else batch
+        return next(iter(batches.values()), [])
+
+    def _custody(self, market: str) -> Literal["wallet", "escrow"]:
+        """Return where the assets of a market are."""
+        return "escrow" if is_escrow(self._state.markets[market].collateral) else "wallet"
 
     def _ready(self) -> Iterator[HeldTrade]:
         """Yield the unsent trades whose market is on the chain."""
@@ -201,8 +221,7 @@ class TradeSender(ChainPart):
         def build(now_ms: int) -> SendTrades:
             """Choose the trades when the batch of commands is built."""
             if retry is None:
-                limit = self._settings.settle_trades_max
-                numbers = tuple(held.number for held in islice(self._ready(), limit))
+                numbers = tuple(held.number for held in self._next_batch())
             else:
                 numbers = tuple(each for each in retry.numbers if each in self.ledger.held)
             if not numbers:
@@ -244,9 +263,11 @@ class TradeSender(ChainPart):
     async def _settle(self, name: str, tries: int) -> None:
         """Settle the trades of an operation in one transaction; retry rejections."""
         numbers = self.ledger.operations.get(name, ())
-        body = SettleBody(fills=[self.ledger.held[number].fill for number in numbers])
+        trades = [self.ledger.held[number] for number in numbers]
+        custody = self._custody(trades[0].market) if trades else "wallet"
+        body = SettleBody(fills=[each.fill for each in trades], custody=custody)
         pause_s = PAUSE_S
-        while numbers:
+        while trades:
             try:
                 end = await self._run_operation(name, body)
             except ApiError:  # no chain worker; resumed when the next one is ready

@@ -114,7 +114,7 @@ function drawMarkets(markets) {
         "span",
         {},
         el("a", { href: "#", on: { click: (event) => choose(event, market) } }, market.marketId),
-        ...(market.settlement === "none" ? [] : [" ", el("span", { className: "badge", title: "Trades settle on the chain" }, "settles")]),
+        ...(market.settlement === "none" ? [] : [" ", el("span", { className: "badge", title: market.stalled?.reason ?? "Trades settle on the chain" }, market.custody === "escrow" ? "escrow" : "settles")]),
       ),
       market.question,
       el("span", { className: `badge ${market.mode === "open" ? "open" : "shut"}` }, market.outcome ? `${market.mode}: ${market.outcome}` : market.mode),

@@ -16,6 +16,7 @@ TRANSFER = "transfer(address,uint256)"
 SPLIT = "splitPosition(address,bytes32,bytes32,uint256[],uint256)"
 MERGE = "mergePositions(address,bytes32,bytes32,uint256[],uint256)"
 REDEEM = "redeemPositions(address,bytes32,bytes32,uint256[])"
+DEPOSIT = "deposit(address,uint256,uint256)"
 WRAP = "wrap(address,uint256)"
 MINT = "mint(address,uint256)"
 REVERTED = 3
@@ -133,6 +134,11 @@ def split_reverts(chain, operation):
     )
 
 
+def deposit_reverts(chain, operation):
+    """Depositing fails."""
+    return dry_run_reverts(call_prefix(DEPOSIT, operation.user.address))
+
+
 def redeem_reverts(chain, operation):
     """Redeeming fails."""
     return dry_run_reverts(
@@ -199,6 +205,8 @@ FAILURES = {
     "split, the wallet rejects tokens": FailureCase("split", wallet_starts_rejecting),
     "split, the wallet burns gas": FailureCase("split", wallet_starts_burning_gas),
     "split, sending NO reverts": FailureCase("split", sending_no_reverts, is_undone=False),
+    "deposit, approval revoked": FailureCase("deposit", revoke_collateral),
+    "deposit, deposit reverts": FailureCase("deposit", deposit_reverts),
     "redeem, approval revoked before NO": FailureCase("redeem", revoke_before_no),
     "redeem, NO drained": FailureCase("redeem", drain_no),
     "redeem, redeem reverts": FailureCase("redeem", redeem_reverts),

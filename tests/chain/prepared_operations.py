@@ -3,9 +3,10 @@
 from collections import Counter
 from typing import NamedTuple
 
+import msgspec
 from eth_utils import keccak
 
-from clob.wire.operations import AnyBody, PrepareBody, SettleBody
+from clob.wire.operations import AnyBody, DepositBody, Permit, PrepareBody, SettleBody
 from tests.chain.chains import (
     GIFT,
     Condition,
@@ -43,6 +44,7 @@ STEPS = {
     "split": ("permitTx", "collateralTransferTx", "splitTx", "yesTransferTx", "noTransferTx"),
     "merge": ("yesTransferTx", "noTransferTx", "mergeTx", "returnTx"),
     "redeem": ("yesTransferTx", "noTransferTx", "redeemTx", "returnTx"),
+    "deposit": ("permitTx", "pullTx", "depositTx"),
     "prepare": ("prepareTx", "registerTx"),
     "report": ("reportTx",),
     "settle": ("settleTx",),
@@ -93,6 +95,20 @@ def prepare_redeem(chain, worker):
     )
 
 
+def prepare_deposit(chain, worker):
+    """Deposit of collateral with a signed approval; the operator approved the exchange before."""
+    user = chain.user(worker, UNITS, approved=False)
+    condition = chain.condition(worker)
+    done(worker, next(chain.names), deposit(user, 1))
+    return PreparedOperation(deposit(user, AMOUNT), user, condition, (-AMOUNT, 0, 0))
+
+
+def deposit(user, amount):
+    """Return the body of a deposit of collateral with a signed approval."""
+    permit = msgspec.convert(user.permit(amount), Permit)
+    return DepositBody(user=user.address, asset="collateral", amount=str(amount), permit=permit)
+
+
 def prepare_prepare(chain, worker):
     """Preparation of a new question."""
     question = f"0x{keccak(text=next(chain.names)).hex()}"
@@ -131,6 +147,7 @@ PREPARE = {
     "split": prepare_split,
     "merge": prepare_merge,
     "redeem": prepare_redeem,
+    "deposit": prepare_deposit,
     "prepare": prepare_prepare,
     "report": prepare_report,
     "settle": prepare_settle,

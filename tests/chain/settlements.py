@@ -9,7 +9,7 @@ from clob.order import Side
 from clob.signing import ZERO_ADDRESS, Domain, SignedOrder, sign
 from clob.wire.operations import FillBody, SettleBody
 from clob_server.chain.config import DEVELOPMENT
-from clob_server.chain.eth.exchange_abi import FAILED, SETTLED, SETTLED_BEFORE
+from clob_server.chain.eth.exchange_abi import FAILED, FAILED_BEFORE, SETTLED, SETTLED_BEFORE
 from clob_server.chain.eth.rpc import Rpc
 from clob_server.chain.tx.node import Node
 from clob_server.chain.watcher.failures import Failure, explain_failures
@@ -121,9 +121,10 @@ def party(maker, side, price, size, token, *, key=None, wallet=ZERO_ADDRESS, cha
 # ----- settling and its results --------------------------------------------------------------
 
 
-def settle(chain, worker, *fills):
+def settle(chain, worker, *fills, custody="wallet"):
     """Settle fills in one operation and return its transaction hash."""
-    answer = answer_of(worker.do(next(chain.names), SettleBody(fills=list(fills))))
+    body = SettleBody(fills=list(fills), custody=custody)
+    answer = answer_of(worker.do(next(chain.names), body))
     assert list(answer) == ["success", "message", "settleTx"]
     return answer["settleTx"]
 
@@ -135,7 +136,7 @@ def logs_of(chain, hashed):
     return {
         str(event.decode(log)[0]): (event, event.decode(log))
         for log in receipt["logs"]
-        for event in (SETTLED, FAILED, SETTLED_BEFORE)
+        for event in (SETTLED, FAILED, SETTLED_BEFORE, FAILED_BEFORE)
         if event.is_in(log) and log["address"].lower() == EXCHANGE.lower()
     }
 

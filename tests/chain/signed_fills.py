@@ -4,7 +4,7 @@ import msgspec
 
 from clob.signing import ZERO_ADDRESS, SignedOrder, salt_number
 from clob.wire.operations import PartyBody
-from clob_server.chain.eth.exchange_abi import SETTLE
+from clob_server.chain.eth.exchange_abi import SETTLE, SETTLE_ESCROW
 
 
 class Party(msgspec.Struct, frozen=True, kw_only=True):
@@ -34,7 +34,7 @@ class SettlementFill(msgspec.Struct, frozen=True, kw_only=True):
     """The incoming order."""
 
 
-def encode_settle(fills):
+def encode_settle(fills, custody="wallet"):
     """Encode the call that settles fills."""
     values = [
         (
@@ -46,7 +46,7 @@ def encode_settle(fills):
         )
         for fill in fills
     ]
-    return SETTLE.encode(values)
+    return (SETTLE_ESCROW if custody == "escrow" else SETTLE).encode(values)
 
 
 def party_values(party):

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 pragma solidity ^0.8.24;
 
+import {IERC1271} from "@openzeppelin/contracts/interfaces/IERC1271.sol";
 import {ECDSA} from "@openzeppelin/contracts/utils/cryptography/ECDSA.sol";
 import {EIP712} from "@openzeppelin/contracts/utils/cryptography/EIP712.sol";
 import {MessageHashUtils} from "@openzeppelin/contracts/utils/cryptography/MessageHashUtils.sol";
+import {Math} from "@openzeppelin/contracts/utils/math/Math.sol";
 import {SafeCast} from "@openzeppelin/contracts/utils/math/SafeCast.sol";
 
 /// @title What makers sign and allow, and how much of it was used.
@@ -35,11 +37,17 @@ abstract contract SignedOrders is EIP712 {
         uint32 cancelled;
     }
 
-    /// @notice The nonces of a maker: one that counts before a time, in seconds, and one from then.
-    struct Nonces {
-        uint96 before;
-        uint96 raised;
-        uint64 from;
+    /// @notice What most fills read of a wallet: its collateral in escrow, and when its last raised
+    /// nonce takes effect, as a number of steps.
+    struct Account {
+        uint192 collateral;
+        uint64 lastRaise;
+    }
+
+    /// @notice A raised nonce, and the time of the one before it, as a number of steps.
+    struct Raise {
+        uint256 nonce;
+        uint256 previous;
     }
 
     /// @notice Who has allowed whom, and who has taken it back.
@@ -70,9 +78,16 @@ abstract contract SignedOrders is EIP712 {
     /// @notice After how many seconds it counts that something was taken back.
     uint256 public constant DELAY = 300;
 
+    /// @notice Gas that a wallet with code may use to check a signature.
+    uint256 public constant SIGNATURE_GAS = 150_000;
+    /// @notice Raised nonces take effect at multiples of as many seconds, so that few are pending
+    /// at a time.
+    uint256 public constant NONCE_STEP = 60;
+
     /// @notice What was used of an order, by its hash.
     mapping(bytes32 orderHash => Used) public used;
-    mapping(address maker => Nonces) private _nonces;
+    mapping(address wallet => Account) internal _accounts;
+    mapping(address maker => mapping(uint256 step => Raise)) private _raises;
     mapping(address maker => mapping(address delegate => uint256 until)) private _delegates;
     mapping(address maker => mapping(address wallet => uint256 until)) private _payees;
     mapping(address wallet => mapping(address maker => uint256 until)) private _payers;
@@ -105,13 +120,14 @@ abstract contract SignedOrders is EIP712 {
         emit PayeeSet(msg.sender, wallet, allowed);
     }
 
-    /// @notice Raises the sender's nonce by one; all orders below it are cancelled after DELAY.
+    /// @notice Raises the sender's nonce by one; all orders below it are cancelled after DELAY and
+    /// at most NONCE_STEP.
     function incrementNonce() external {
-        _raise(uint256(_nonces[msg.sender].raised) + 1);
+        _raise(_raised(msg.sender) + 1);
     }
 
-    /// @notice Raises the sender's nonce; all orders below it are cancelled after DELAY.
-    /// @dev One that was raised before and does not count yet counts with this one.
+    /// @notice Raises the sender's nonce; all orders below it are cancelled after DELAY and at most
+    /// NONCE_STEP. Another raise does not postpone an earlier one.
     function raiseNonce(uint256 nonce) external {
         _raise(nonce);
     }
@@ -130,11 +146,21 @@ abstract contract SignedOrders is EIP712 {
 
     /// @notice The hash that is signed and that names an order.
     function hashOrder(Order calldata order) public view returns (bytes32) {
-        return _hashTypedDataV4(keccak256(abi.encode(ORDER_TYPE, order)));
+        bytes32 orderType = ORDER_TYPE;
+        bytes32 structHash;
+        // The twelve words of an order are in calldata as EIP-712 encodes them.
+        assembly ("memory-safe") {
+            let place := mload(0x40)
+            mstore(place, orderType)
+            calldatacopy(add(place, 32), order, 384)
+            structHash := keccak256(place, 416)
+        }
+        return _hashTypedDataV4(structHash);
     }
 
-    /// @notice The hash of an order, if whoever signed it may; it reverts if not.
-    /// @param signature 65 bytes r, s, v; none for an order of a maker who is gasless.
+    /// @notice The hash of an order, if its signer may sign it; it reverts otherwise.
+    /// @param signature 65 bytes r, s, v, or anything that a signer with code accepts (EIP-1271);
+    /// empty for an order of a maker who is gasless.
     function authorised(Order calldata order, bytes calldata signature)
         public
         view
@@ -146,11 +172,7 @@ abstract contract SignedOrders is EIP712 {
             return orderHash;
         }
         if (order.signatureType > 1) revert UnknownSignatureType(order.signatureType);
-        address found = _recover(orderHash, signature);
-        if (found != order.signer && order.signatureType == 0) {
-            found = _recover(MessageHashUtils.toEthSignedMessageHash(orderHash), signature);
-        }
-        if (found != order.signer) revert WrongSigner(found, order.signer);
+        _checkSignature(order.signer, orderHash, signature, order.signatureType == 0);
         if (order.signer != order.maker && !isDelegate(order.maker, order.signer)) {
             revert NotDelegate(order.maker, order.signer);
         }
@@ -178,19 +200,30 @@ abstract contract SignedOrders is EIP712 {
 
     /// @notice The nonce below which orders of a maker do not settle at present.
     function nonceOf(address maker) public view returns (uint256) {
-        Nonces memory nonces = _nonces[maker];
-        return block.timestamp < nonces.from ? nonces.before : nonces.raised;
+        uint256 step = _accounts[maker].lastRaise;
+        uint256 present = block.timestamp / NONCE_STEP;
+        while (step > present) step = _raises[maker][step].previous;
+        return step == 0 ? 0 : _raises[maker][step].nonce;
     }
 
     // ----- inside --------------------------------------------------------------------------------
 
     function _raise(uint256 nonce) private {
-        uint256 present = _nonces[msg.sender].raised;
+        uint256 present = _raised(msg.sender);
         if (nonce <= present) revert NonceNotRaised(nonce, present);
-        uint256 from = block.timestamp + DELAY;
-        _nonces[msg.sender] =
-            Nonces(nonceOf(msg.sender).toUint96(), nonce.toUint96(), from.toUint64());
-        emit NonceRaised(msg.sender, nonce, from);
+        uint256 step = Math.ceilDiv(block.timestamp + DELAY, NONCE_STEP);
+        uint256 last = _accounts[msg.sender].lastRaise;
+        Raise storage raise = _raises[msg.sender][step];
+        raise.nonce = nonce;
+        if (last != step) {
+            raise.previous = last;
+            _accounts[msg.sender].lastRaise = step.toUint64();
+        }
+        emit NonceRaised(msg.sender, nonce, step * NONCE_STEP);
+    }
+
+    function _raised(address maker) private view returns (uint256) {
+        return _raises[maker][_accounts[maker].lastRaise].nonce;
     }
 
     // What was never allowed must not be allowed for a while by taking it back.
@@ -199,15 +232,49 @@ abstract contract SignedOrders is EIP712 {
         return present == FOR_EVER ? block.timestamp + DELAY : present;
     }
 
-    // What is accepted is what clob.signing accepts: v of 0, 1, 27 or 28, and a low s.
+    // Reverts unless a signer signed a hash, or its personal_sign form if that is allowed.
+    function _checkSignature(
+        address signer,
+        bytes32 digest,
+        bytes calldata signature,
+        bool isPersonal
+    ) internal view {
+        address found = _recover(digest, signature);
+        if (found != signer && found != address(0) && isPersonal) {
+            found = _recover(MessageHashUtils.toEthSignedMessageHash(digest), signature);
+        }
+        if (found == signer && found != address(0)) return;
+        if (signer.code.length != 0 && _isAccepted(signer, digest, signature)) return;
+        if (found == address(0)) revert UnusableSignature(signature);
+        revert WrongSigner(found, signer);
+    }
+
+    // Accepts what clob.signing accepts: v of 0, 1, 27 or 28, and a low s; zero for anything else.
     function _recover(bytes32 digest, bytes calldata signature) private pure returns (address) {
-        if (signature.length != 65) revert UnusableSignature(signature);
+        if (signature.length != 65) return address(0);
         uint8 v = uint8(signature[64]);
         if (v < 2) v += 27;
         bytes32 r = bytes32(signature[:32]);
         bytes32 s = bytes32(signature[32:64]);
         (address found, ECDSA.RecoverError problem,) = ECDSA.tryRecover(digest, v, r, s);
-        if (problem != ECDSA.RecoverError.NoError) revert UnusableSignature(signature);
-        return found;
+        return problem == ECDSA.RecoverError.NoError ? found : address(0);
+    }
+
+    // Asks a signer with code (EIP-1271). It cannot change anything, use more gas than its share,
+    // or return more than is read.
+    function _isAccepted(address signer, bytes32 digest, bytes calldata signature)
+        private
+        view
+        returns (bool accepted)
+    {
+        bytes memory data = abi.encodeCall(IERC1271.isValidSignature, (digest, signature));
+        bytes32 expected = IERC1271.isValidSignature.selector;
+        uint256 gas_ = SIGNATURE_GAS;
+        assembly ("memory-safe") {
+            mstore(0, 0)
+            accepted := staticcall(gas_, signer, add(data, 32), mload(data), 0, 32)
+            accepted := and(accepted, gt(returndatasize(), 31))
+            accepted := and(accepted, eq(mload(0), expected))
+        }
     }
 }

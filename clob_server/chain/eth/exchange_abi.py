@@ -1,8 +1,8 @@
 """ABI of the exchange contract: calldata of fills, functions and events."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import accumulate
-from typing import Any, Final
+from typing import Any, Final, Literal, TypeAlias
 
 from clob.signing import salt_number
 from clob.wire.operations import FillBody, PartyBody
@@ -33,12 +33,18 @@ PARTY: Final = f"({ORDER},bytes,address,uint256)"
 FILL: Final = f"(uint256,uint256,uint256,{PARTY},{PARTY})"
 """ABI type of a fill."""
 
+Custody: TypeAlias = Literal["wallet", "escrow"]
+"""Where the assets of a fill are: in the wallets, or in escrow in the contract."""
+
 SETTLE: Final = Function(f"settle({FILL}[])")
+SETTLE_ESCROW: Final = Function(f"settleEscrow({FILL}[])")
+_SETTLES: Final[Mapping[Custody, Function]] = {"wallet": SETTLE, "escrow": SETTLE_ESCROW}
 AUTHORISED: Final = Function(f"authorised({ORDER},bytes)", returns="bytes32")
 HASH_ORDER: Final = Function(f"hashOrder({ORDER})", returns="bytes32")
 CANCEL: Final = Function(f"cancel({ORDER})")
 USED: Final = Function("used(bytes32)", returns="uint112,uint112,uint32")
 IS_SETTLED: Final = Function("settled(uint256)", returns="bool")
+IS_FAILED: Final = Function("failed(uint256)", returns="bool")
 NONCE_OF: Final = Function("nonceOf(address)", returns="uint256")
 REGISTER: Final = Function("registerCondition(bytes32)")
 IS_PAUSED: Final = Function("paused()", returns="bool")
@@ -47,6 +53,20 @@ IS_DELEGATE: Final = Function("isDelegate(address,address)", returns="bool")
 IS_GASLESS: Final = Function("isGasless(address)", returns="bool")
 IS_PAYER: Final = Function("isPayer(address,address)", returns="bool")
 IS_PAYEE: Final = Function("isPayee(address,address)", returns="bool")
+FEE_WALLET: Final = Function("feeWallet()", returns="address")
+
+DEPOSIT: Final = Function("deposit(address,uint256,uint256)")
+REQUEST_WITHDRAWAL: Final = Function("requestWithdrawal(uint256,uint256)")
+REQUEST_WITHDRAWAL_FOR: Final = Function(
+    "requestWithdrawalFor(address,uint256,uint256,uint256,uint256,bytes)"
+)
+WITHDRAW: Final = Function("withdraw(address,uint256)")
+ESCROW_OF: Final = Function("escrowOf(address,uint256)", returns="uint256[3]")
+"""Balance, requested amount, and the Unix second from which it can be withdrawn."""
+ESCROWS: Final = Function("escrowOfBatch(address[],uint256[])", returns="uint256[2][]")
+"""Balance and requested amount of each pair of a wallet and an asset."""
+COLLATERAL_ASSET: Final = 0
+"""Collateral as an asset in escrow; the others are outcome tokens."""
 
 SETTLED: Final = Event(
     "Settled(uint256 indexed tradeId, bytes32 restingHash, bytes32 incomingHash, "
@@ -54,9 +74,22 @@ SETTLED: Final = Event(
 )
 FAILED: Final = Event("SettleFailed(uint256 indexed tradeId, bytes reason)")
 SETTLED_BEFORE: Final = Event("SettledBefore(uint256 indexed tradeId)")
+FAILED_BEFORE: Final = Event("FailedBefore(uint256 indexed tradeId)")
+ORDER_FILLED: Final = Event(
+    "OrderFilled(bytes32 indexed orderHash, address indexed maker, address wallet, "
+    "uint256 tokenId, uint8 side, bool inEscrow, uint256 paid, uint256 received, uint256 fee)"
+)
+DEPOSITED: Final = Event(
+    "Deposited(address indexed wallet, uint256 indexed asset, uint256 amount, address from)"
+)
+WITHDRAWAL_REQUESTED: Final = Event(
+    "WithdrawalRequested(address indexed wallet, uint256 indexed asset, uint256 amount, "
+    "uint256 from)"
+)
+WITHDRAWN: Final = Event("Withdrawn(address indexed wallet, uint256 indexed asset, uint256 amount)")
 
 
-def encode_settle_bodies(fills: Sequence[FillBody]) -> bytes:
+def encode_settle_bodies(fills: Sequence[FillBody], custody: Custody = "wallet") -> bytes:
     """Encode the call that settles fills in trading order, ten times as fast as eth-abi.
 
     Raises:
@@ -66,17 +99,29 @@ def encode_settle_bodies(fills: Sequence[FillBody]) -> bytes:
     lengths = [WORD * len(encoded), *map(len, encoded[:-1])][: len(encoded)]
     places = accumulate(lengths)
     return b"".join(
-        (SETTLE.selector, _word(WORD), _word(len(encoded)), *map(_word, places), *encoded)
+        (
+            _SETTLES[custody].selector,
+            _word(WORD),
+            _word(len(encoded)),
+            *map(_word, places),
+            *encoded,
+        )
     )
 
 
+def is_settle_escrow(calldata: bytes) -> bool:
+    """Return whether a call settles fills in escrow."""
+    return calldata[: len(SETTLE_ESCROW.selector)] == SETTLE_ESCROW.selector
+
+
 def decode_settle(calldata: bytes) -> list[FillBody]:
-    """Decode the fills of a call that settles them.
+    """Decode the fills of a call that settles them, in wallets or in escrow.
 
     Raises:
         AbiError: another call.
     """
-    (fills,) = SETTLE.arguments(calldata)
+    function = SETTLE_ESCROW if is_settle_escrow(calldata) else SETTLE
+    (fills,) = function.arguments(calldata)
     return [
         FillBody(
             trade_id=str(trade_id),

@@ -1,7 +1,9 @@
 """Base of all operations: their context, their checks, and the execution of their steps."""
 
+import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 import msgspec
@@ -53,6 +55,34 @@ class Lock(NamedTuple):
     all tokens of the operator."""
 
 
+class Locks:
+    """Shared or exclusive locks of conditions, granted in order of request."""
+
+    def __init__(self) -> None:
+        # By condition: holders and waiters in order, each resolved at its end; true if exclusive.
+        self._held: Final[dict[str, dict[asyncio.Future[None], bool]]] = {}
+
+    @asynccontextmanager
+    async def hold(self, lock: Lock | None) -> AsyncIterator[None]:
+        """Wait for a lock and hold it; None for no lock."""
+        if lock is None:
+            yield
+            return
+        end: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        held = self._held.setdefault(lock.condition, {})
+        before = [each for each, exclusive in held.items() if exclusive or lock.is_exclusive]
+        held[end] = lock.is_exclusive
+        try:
+            if before:
+                await asyncio.wait(before)
+            yield
+        finally:
+            end.set_result(None)
+            del held[end]
+            if not held:
+                del self._held[lock.condition]
+
+
 class OperationContext(NamedTuple):
     """Everything that operations work with."""
 
@@ -61,6 +91,7 @@ class OperationContext(NamedTuple):
     sender: Sender
     addresses: Addresses
     reserved: ReservedAmounts
+    locks: Locks
     gas_gift: int
     """Ether that the faucet sends for gas, in wei; 0 for none."""
 

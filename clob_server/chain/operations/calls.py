@@ -5,7 +5,15 @@ from typing import Any, Final
 from clob.units import UINT256_MAX
 from clob_server.chain.config import Addresses
 from clob_server.chain.eth.abi import Event, Function
-from clob_server.chain.eth.exchange_abi import REGISTER
+from clob_server.chain.eth.exchange_abi import (
+    DEPOSIT,
+    DEPOSITED,
+    REGISTER,
+    REQUEST_WITHDRAWAL_FOR,
+    WITHDRAW,
+    WITHDRAWAL_REQUESTED,
+    WITHDRAWN,
+)
 from clob_server.chain.eth.token_ids import NO, YES
 from clob_server.chain.tx.gas_limits import StepCall
 
@@ -32,6 +40,7 @@ CONDITION_OF: Final = Function("outcomes(uint256)", returns="bytes32")
 decoded."""
 
 APPROVE: Final = Function("approve(address,uint256)", returns="bool")
+APPROVE_ALL: Final = Function("setApprovalForAll(address,bool)")
 MINT: Final = Function("mint(address,uint256)")
 WRAP: Final = Function("wrap(address,uint256)")
 TRANSFER: Final = Function("transfer(address,uint256)", returns="bool")
@@ -46,6 +55,9 @@ REPORT: Final = Function("reportPayouts(bytes32,uint256[])")
 
 TRANSFERRED: Final = Event("Transfer(address indexed from,address indexed to,uint256 value)")
 APPROVED: Final = Event("Approval(address indexed owner,address indexed spender,uint256 value)")
+APPROVED_ALL: Final = Event(
+    "ApprovalForAll(address indexed owner,address indexed operator,bool approved)"
+)
 TOKEN_TRANSFERRED: Final = Event(
     "TransferSingle(address indexed operator,address indexed from,address indexed to,"
     "uint256 id,uint256 value)"
@@ -104,6 +116,10 @@ class StepBuilder:
         """Approve a contract for an unlimited amount of the operator's balance of a token."""
         return call(name, token, APPROVED, APPROVE, spender, UINT256_MAX)
 
+    def approve_tokens(self, name: str, spender: str) -> StepCall:
+        """Approve a contract for all outcome tokens of the operator."""
+        return call(name, self._tokens, APPROVED_ALL, APPROVE_ALL, spender, True)
+
     def permit(
         self, name: str, user: str, value: int, deadline: int, v: int, r: bytes, s: bytes
     ) -> StepCall:
@@ -154,6 +170,19 @@ class StepBuilder:
     def register(self, name: str, condition: bytes) -> StepCall:
         """Register the tokens of a condition with the exchange."""
         return call(name, self._exchange, IS_REGISTERED, REGISTER, condition)
+
+    def deposit(self, name: str, user: str, asset: int, amount: int) -> StepCall:
+        """Deposit an asset of the operator into the escrow of a wallet."""
+        return call(name, self._exchange, DEPOSITED, DEPOSIT, user, asset, amount)
+
+    def request_withdrawal(self, name: str, *arguments: Any) -> StepCall:
+        """Submit a wallet's signed request to withdraw from escrow."""
+        event, function = WITHDRAWAL_REQUESTED, REQUEST_WITHDRAWAL_FOR
+        return call(name, self._exchange, event, function, *arguments)
+
+    def withdraw(self, name: str, user: str, asset: int) -> StepCall:
+        """Pay a requested withdrawal from escrow to its wallet; a contract wallet runs code."""
+        return call(name, self._exchange, WITHDRAWN, WITHDRAW, user, asset)
 
     def report(self, name: str, question: bytes, payouts: tuple[int, int]) -> StepCall:
         """Report the payouts of a question."""

@@ -1,7 +1,7 @@
 """Deployment of the contracts with the operator's approvals, and of the exchange."""
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -31,11 +31,11 @@ CONTRACT_GAS: Final = 8_000_000
 """Maximum gas of the deployment of one contract."""
 EXCHANGE_STEP: Final = "exchangeTx"
 """Name of the step that deploys the exchange."""
-EXCHANGE_GAS: Final = 5_000_000
-"""Maximum gas of the deployment of the exchange, which takes 3.3 million."""
-EXCHANGE_ARGUMENTS: Final = ("string", "string", "address", "address", "address", "address")
+EXCHANGE_GAS: Final = 6_000_000
+"""Maximum gas of the deployment of the exchange, which takes 4.5 million."""
+EXCHANGE_ARGUMENTS: Final = ("string", "string", *["address"] * 6)
 """Types of the constructor arguments of the exchange: name and version of the domain, collateral,
-conditional tokens, owner, operator."""
+conditional tokens, owner, operator, fee wallet, pauser."""
 
 
 # ----- conditional tokens, stablecoin and collateral -----------------------------------------
@@ -140,6 +140,17 @@ def without_code(addresses: Sequence[str], replies: list[Reply]) -> list[str]:
 # ----- exchange ------------------------------------------------------------------------------
 
 
+class ExchangeRoles(NamedTuple):
+    """Addresses with a role in the exchange; empty for the operator."""
+
+    owner: str = ""
+    """May pause and resume settlement, and change the other roles."""
+    fee_wallet: str = ""
+    """Gets the fees."""
+    pauser: str = ""
+    """May pause settlement as well."""
+
+
 class DeployExchangeBody(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="found"):
     """Parameters of :class:`DeployExchange`, which the command line starts."""
 
@@ -150,6 +161,11 @@ class DeployExchangeBody(msgspec.Struct, frozen=True, kw_only=True, tag_field="k
     conditional_tokens: str
     owner: str
     """Address that may pause the exchange and change its operator."""
+    # Operations of before have no such parameters, and are not deployed again.
+    fee_wallet: str = ""
+    """Address that gets the fees."""
+    pauser: str = ""
+    """Address that may pause the exchange as well."""
 
 
 class DeployExchangeAnswer(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -170,12 +186,13 @@ class DeployExchange(Work[DeployExchangeBody]):
     gas: int = EXCHANGE_GAS
 
     async def check(self, context: OperationContext) -> None:
-        """Reject the zero address as owner, missing contracts, and an operator out of gas."""
+        """Reject the zero address in a role, missing contracts, and an operator out of gas."""
         body = self.body
-        if body.owner == ZERO_ADDRESS:
-            raise OperationRejectedError(
-                "INVALID_ADDRESS", "the owner of the exchange must not be the zero address"
-            )
+        for role, address in (("owner", body.owner), ("fee wallet", body.fee_wallet)):
+            if address == ZERO_ADDRESS:
+                raise OperationRejectedError(
+                    "INVALID_ADDRESS", f"the {role} of the exchange must not be the zero address"
+                )
         contracts = body.collateral, body.conditional_tokens
         replies = await context.node.request(code_requests(contracts))
         if missing := without_code(contracts, replies):
@@ -194,7 +211,8 @@ class DeployExchange(Work[DeployExchangeBody]):
         """Return the step that deploys the exchange."""
         body = self.body
         contracts = body.collateral, body.conditional_tokens
-        data = exchange_creation(body.name, body.version, *contracts, body.owner, operator)
+        roles = body.owner, operator, body.fee_wallet or operator, body.pauser or operator
+        data = exchange_creation(body.name, body.version, *contracts, *roles)
         return StepCall(EXCHANGE_STEP, "", data, gas_max=EXCHANGE_GAS)
 
 

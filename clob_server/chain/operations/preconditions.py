@@ -7,6 +7,7 @@ from typing import Any, Final, NamedTuple
 from clob.signing import ZERO_ADDRESS
 from clob.wire.operations import ConversionBody
 from clob_server.chain.eth.abi import AbiError, Function
+from clob_server.chain.eth.exchange_abi import COLLATERAL_ASSET, ESCROW_OF
 from clob_server.chain.eth.rpc import (
     NodeError,
     NodeInvalidResponseError,
@@ -154,6 +155,26 @@ def payout_reads(context: OperationContext, condition: bytes) -> list[Read]:
         Read(contract, NUMERATOR, (condition, 0), if_reverted=0),
         Read(contract, NUMERATOR, (condition, 1), if_reverted=0),
     ]
+
+
+NO_ESCROW: Final = ()
+"""Value of :func:`escrow_read` for an exchange without escrow."""
+
+
+def escrow_read(exchange: str, wallet: str = ZERO_ADDRESS, asset: int = COLLATERAL_ASSET) -> Read:
+    """Return the read of a wallet's escrow: balance, requested amount, time of the withdrawal.
+
+    An exchange of an earlier version has no such function.
+    """
+    return Read(exchange, ESCROW_OF, (wallet, asset), if_reverted=NO_ESCROW)
+
+
+def without_escrow(exchange: str) -> str:
+    """Return the problem of an exchange without escrow."""
+    return (
+        f"the exchange {exchange} is of an earlier version and keeps no escrow; deploy another "
+        "exchange for escrow markets"
+    )
 
 
 def payout_of(amounts: Sequence[int], payouts: Sequence[int]) -> int:

@@ -11,7 +11,7 @@ from typing import Final, TypeAlias
 
 import msgspec
 
-from clob.wire.operations import MergeBody, RedeemBody, SplitBody
+from clob.wire.operations import DepositBody, MergeBody, RedeemBody, SplitBody
 from clob_server.chain.operations.base import OperationContext, Run, StepFailedError
 from clob_server.chain.operations.preconditions import payout_of, payout_reads, read_until_valid
 from clob_server.chain.tx.gas_limits import StepCall
@@ -26,8 +26,8 @@ TokenBody: TypeAlias = SplitBody | MergeBody | RedeemBody
 Pair: TypeAlias = tuple[int, int]
 """Token ids, or amounts in wei, of YES and NO."""
 
-_DECODE: Final = msgspec.json.Decoder(TokenBody).decode
-_KINDS: Final = ("split", "merge", "redeem")
+_DECODE: Final = msgspec.json.Decoder(TokenBody | DepositBody).decode
+_KINDS: Final = ("split", "merge", "redeem", "deposit")
 
 
 def pull_steps(context: OperationContext, user: str, tokens: Pair, amounts: Pair) -> list[StepCall]:
@@ -91,9 +91,15 @@ def record_redeemed(run: Run, condition: str, tokens: list[int]) -> None:
     for operation in outbox.stuck():
         if operation.kind not in _KINDS:
             continue
-        if _DECODE(operation.body).condition_id.lower() == condition.lower():
-            for token in tokens:
-                outbox.set_fact(redeemed_fact(operation.number, token), run.operation.id)
+        for token in _held_tokens(_DECODE(operation.body), condition, tokens):
+            outbox.set_fact(redeemed_fact(operation.number, token), run.operation.id)
+
+
+def _held_tokens(body: TokenBody | DepositBody, condition: str, tokens: list[int]) -> list[int]:
+    """Return which of the tokens of a condition an operation may hold."""
+    if isinstance(body, DepositBody):
+        return [token for token in tokens if str(token) == body.asset]
+    return tokens if body.condition_id.lower() == condition.lower() else []
 
 
 def redeemed_fact(operation: int, token: int) -> str:

@@ -7,6 +7,7 @@ import msgspec
 
 from clob.wire.operations import (
     AnyBody,
+    DepositBody,
     FaucetBody,
     MergeBody,
     PrepareBody,
@@ -14,6 +15,8 @@ from clob.wire.operations import (
     ReportBody,
     SettleBody,
     SplitBody,
+    WithdrawBody,
+    WithdrawRequestBody,
 )
 from clob_server.chain.operations.base import Work
 from clob_server.chain.operations.deploy import (
@@ -22,6 +25,7 @@ from clob_server.chain.operations.deploy import (
     DeployExchange,
     DeployExchangeBody,
 )
+from clob_server.chain.operations.escrow import Deposit, RequestWithdrawal, Withdraw
 from clob_server.chain.operations.faucet import Faucet, Gap, GapBody
 from clob_server.chain.operations.markets import Prepare, Report
 from clob_server.chain.operations.merge import Merge
@@ -38,6 +42,9 @@ _WORKS: Mapping[type[EveryBody], Callable[[Any], Work[Any]]] = {
     SplitBody: Split,
     MergeBody: Merge,
     RedeemBody: Redeem,
+    DepositBody: Deposit,
+    WithdrawRequestBody: RequestWithdrawal,
+    WithdrawBody: Withdraw,
     PrepareBody: Prepare,
     ReportBody: Report,
     SettleBody: Settle,

@@ -22,15 +22,23 @@ from clob_server.chain.operations.base import (
     Work,
     step_hash,
 )
-from clob_server.chain.operations.preconditions import Read, check_gas, read_once
+from clob_server.chain.operations.preconditions import (
+    NO_ESCROW,
+    Read,
+    check_gas,
+    escrow_read,
+    read_once,
+    without_escrow,
+)
 from clob_server.chain.tx.gas_limits import StepCall
 
 STEP: Final = "settleTx"
 """Name of the only step."""
 BASE_GAS: Final = 60_000
 """Gas of a transaction without its fills: 21,000, and the code around the loop."""
-FILL_OVERHEAD_GAS: Final = 30_000
-"""Gas of a fill beyond its limit: the call, its log, and the gas that a call cannot forward."""
+FILL_OVERHEAD_GAS: Final = 40_000
+"""Gas of a fill beyond its limit: the call, its log, the record of its result, and the gas that a
+call cannot forward."""
 ZERO_BYTE_GAS: Final = 4
 """Gas of a zero byte of calldata."""
 BYTE_GAS: Final = 16
@@ -51,8 +59,9 @@ class Settle(Work[SettleBody]):
     async def check(self, context: OperationContext) -> None:
         """Reject a batch that the contract would reject as a whole.
 
-        It is empty or too long, a trade cannot be encoded, there is no exchange, it is paused or
-        has another operator, or the gas exceeds the block gas limit or the operator's ether.
+        It is empty or too long, a trade cannot be encoded, there is no exchange, it is paused, has
+        another operator or no escrow, or the gas exceeds the block gas limit or the operator's
+        ether.
         """
         exchange, num_fills = context.addresses.exchange, len(self.body.fills)
         if not exchange:
@@ -70,8 +79,8 @@ class Settle(Work[SettleBody]):
             raise OperationRejectedError(
                 "INVALID_COMMAND", f"a trade cannot be encoded: {error}"
             ) from error
-        reads = Read(exchange, IS_PAUSED, ()), Read(exchange, OPERATOR, ())
-        is_paused, operator = await read_once(context, *reads)
+        reads = Read(exchange, IS_PAUSED, ()), Read(exchange, OPERATOR, ()), escrow_read(exchange)
+        is_paused, operator, escrow = await read_once(context, *reads)
         limit = context.node.gas_limit
         problem = ""
         if is_paused:
@@ -81,6 +90,8 @@ class Settle(Work[SettleBody]):
                 f"the operator of the exchange {exchange} is {operator}; expected "
                 f"{context.node.operator}"
             )
+        elif self.body.custody == "escrow" and escrow == NO_ESCROW:
+            problem = without_escrow(exchange)
         elif limit is not None and gas > limit:
             problem = f"{num_fills} trades need up to {gas} gas; the block gas limit is {limit}"
         if problem:
@@ -95,7 +106,7 @@ class Settle(Work[SettleBody]):
         Raises:
             ValueError: a trade cannot be encoded.
         """
-        data = encode_settle_bodies(self.body.fills)
+        data = encode_settle_bodies(self.body.fills, self.body.custody)
         return StepCall(STEP, exchange, data, gas=gas_limit(len(self.body.fills), data))
 
     async def run(self, run: Run) -> SettleAnswer:

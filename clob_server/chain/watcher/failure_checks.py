@@ -10,6 +10,7 @@ from clob_server.chain.config import Addresses
 from clob_server.chain.eth.abi import Function
 from clob_server.chain.eth.exchange_abi import (
     AUTHORISED,
+    ESCROW_OF,
     HASH_ORDER,
     IS_PAYEE,
     IS_PAYER,
@@ -144,6 +145,13 @@ def _token_approval(_: Reason, context: CheckInput) -> list[FailureCheck]:
     ]
 
 
+def _escrow_balance(reason: Reason, context: CheckInput) -> list[FailureCheck]:
+    """Check the escrow of the wallet that the reason names."""
+    wallet, asset, needed = (reason.values[name] for name in ("wallet", "asset", "needed"))
+    read = Read(context.addresses.exchange, ESCROW_OF, (wallet, asset))
+    return [FailureCheck(wallet, read, lambda escrow: escrow[0] < needed)]
+
+
 # ----- signatures, permissions and cancellations ---------------------------------------------
 
 
@@ -251,6 +259,7 @@ _CHECKS: Final[dict[str, Finder]] = {
     "ERC20InsufficientAllowance": _collateral_approval,
     "InsufficientTokens": _token_balance,
     "TokensNotApproved": _token_approval,
+    "InsufficientEscrow": _escrow_balance,
     "NotGasless": _authorisation("maker", attrgetter("maker")),
     "NotDelegate": _authorisation("maker", attrgetter("maker")),
     "WrongSigner": _authorisation("named", attrgetter("signer")),

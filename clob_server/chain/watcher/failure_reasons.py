@@ -38,6 +38,9 @@ DESCRIPTIONS: Final[Mapping[str, str]] = {
     "InsufficientTokens": "{who} has less than {size} wei of the sold token",
     "TokensNotApproved": "{who} has not approved the exchange for outcome tokens",
     "TokensNotAccepted": "the contract {who} does not accept outcome tokens",
+    "InsufficientEscrow": (
+        "{wallet} has {balance} wei of asset {asset} in escrow; {needed} are needed"
+    ),
     # Signatures, permissions and cancellations.
     "NotGasless": "the order is not signed and {maker} has not allowed unsigned orders",
     "UnknownSignatureType": "signatureType must be 0 or 1; got {signatureType}",
@@ -60,6 +63,7 @@ DESCRIPTIONS: Final[Mapping[str, str]] = {
     "Overpaid": "the fill would raise the paid collateral to {debit} wei; the order allows {most}",
     "OrdersDoNotMeet": "orders on the same side need two tokens, on opposite sides one token",
     "SizeNotWhole": "size of a complementary fill must be a multiple of {unit} wei; got {size}",
+    "NotToken": "tokenId must be an outcome token; got {tokenId}",
     "NotComplementary": "the tokens {tokenId} and {other} belong to different conditions",
     # Other errors.
     NO_REASON: f"the fill used up {FILL_GAS} gas or reverted without a reason",

@@ -2,17 +2,22 @@
 
 A receiving wallet with code can revert with any data, including the error of an honest contract. If
 a buyer has code, a reason counts only if the chain confirms it; otherwise that buyer is
-responsible.
+responsible. In escrow no wallet is called, so reasons come from trusted contracts.
 """
 
 import logging
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from clob.wire.operations import FillBody
+from clob.wire.operations import FillBody, PartyBody
 from clob_server.chain.config import Addresses
 from clob_server.chain.eth.abi import AbiError, Function
-from clob_server.chain.eth.exchange_abi import DELAY_S, FILL_GAS, decode_settle
+from clob_server.chain.eth.exchange_abi import (
+    DELAY_S,
+    FILL_GAS,
+    decode_settle,
+    is_settle_escrow,
+)
 from clob_server.chain.eth.rpc import (
     NodeRejectedError,
     Reply,
@@ -22,7 +27,12 @@ from clob_server.chain.eth.rpc import (
     parsing,
     result,
 )
-from clob_server.chain.operations.calls import APPROVED, TOKEN_TRANSFERRED, TRANSFERRED
+from clob_server.chain.operations.calls import (
+    APPROVED,
+    APPROVED_ALL,
+    TOKEN_TRANSFERRED,
+    TRANSFERRED,
+)
 from clob_server.chain.operations.preconditions import Read
 from clob_server.chain.tx.node import Node, is_failure
 from clob_server.chain.watcher.failure_checks import (
@@ -33,7 +43,7 @@ from clob_server.chain.watcher.failure_checks import (
     hash_calls,
 )
 from clob_server.chain.watcher.failure_reasons import Reason, describe, parties, read_reason
-from clob_server.chain.watcher.logs import APPROVED_ALL, TOKENS_TRANSFERRED
+from clob_server.chain.watcher.logs import TOKENS_TRANSFERRED
 
 RECEIVED: Final = Function("onERC1155Received(address,address,uint256,uint256,bytes)")
 """Callback that ConditionalTokens calls on a receiver with code; it returns the selector to
@@ -50,21 +60,31 @@ OWNERS: Final = (
 _LOG: Final = logging.getLogger("clob_server.chain")
 
 
-async def fills_of(node: Node, hashes: set[str]) -> dict[str, dict[int, FillBody]]:
+class SentFill(NamedTuple):
+    """A fill as it was sent."""
+
+    fill: FillBody
+    in_escrow: bool
+    """Whether it moves balances in escrow."""
+
+
+async def fills_of(node: Node, hashes: set[str]) -> dict[str, dict[int, SentFill]]:
     """Read the fills of transactions, by hash and trade id; skip those that settle nothing."""
     ordered = sorted(hashes)
     replies = await node.request([("eth_getTransactionByHash", (each,)) for each in ordered])
-    fills_by_tx: dict[str, dict[int, FillBody]] = {}
+    fills_by_tx: dict[str, dict[int, SentFill]] = {}
     for each, reply in zip(ordered, replies, strict=True):
         transaction = result(reply)
         if not isinstance(transaction, dict):
             continue
         try:
-            fills = decode_settle(content(transaction.get("input")))
+            calldata = content(transaction.get("input"))
+            fills = decode_settle(calldata)
         except AbiError as error:
             _LOG.warning("the transaction %s is not a readable settlement: %s", each, error)
             continue
-        fills_by_tx[each] = {int(fill.trade_id): fill for fill in fills}
+        in_escrow = is_settle_escrow(calldata)
+        fills_by_tx[each] = {int(fill.trade_id): SentFill(fill, in_escrow) for fill in fills}
     return fills_by_tx
 
 
@@ -198,6 +218,12 @@ class _Case(NamedTuple):
     failure: Failure
     reason: Reason
     fill: FillBody
+    in_escrow: bool
+
+    @property
+    def receivers(self) -> list[PartyBody]:
+        """Orders whose makers receive a call of the token contract; none in escrow."""
+        return [] if self.in_escrow else buyers(self.fill)
 
 
 class _Evidence(NamedTuple):
@@ -224,8 +250,8 @@ async def explain_failures(
     fills_by_tx = await fills_of(node, {failure.tx for failure in failures})
     cases = [
         None
-        if (fill := fills_by_tx.get(failure.tx, {}).get(failure.trade_id)) is None
-        else _Case(failure, read_reason(failure.reason), fill)
+        if (sent := fills_by_tx.get(failure.tx, {}).get(failure.trade_id)) is None
+        else _Case(failure, read_reason(failure.reason), *sent)
         for failure in failures
     ]
     known = [case for case in cases if case is not None]
@@ -303,14 +329,14 @@ async def _evidence(node: Node, addresses: Addresses, cases: Sequence[_Case]) ->
     requests: list[RpcRequest] = []
     for case in cases:
         at = hex(case.failure.block)
-        requests += [("eth_getCode", (party.maker, at)) for party in buyers(case.fill)]
+        requests += [("eth_getCode", (party.maker, at)) for party in case.receivers]
         requests += [call_at(read, at) for read in hash_calls(addresses, case.reason, case.fill)]
         if case.reason.name == EXPIRED:
             requests.append(("eth_getBlockByNumber", (at, False)))
     replies = iter(await request_at(node, requests))
     evidences = []
     for case in cases:
-        with_code = (each for each in buyers(case.fill) if content(result(next(replies))))
+        with_code = (each for each in case.receivers if content(result(next(replies))))
         receivers = tuple(party.maker for party in with_code)
         reads = hash_calls(addresses, case.reason, case.fill)
         hashes = [read.decode(next(replies)) for read in reads]

@@ -6,10 +6,24 @@ from typing import Any, Final, NamedTuple, TypeAlias
 from clob.signing.secp import checksummed
 from clob_server.chain.config import Addresses
 from clob_server.chain.eth.abi import Event, from_hex
-from clob_server.chain.eth.exchange_abi import FAILED, SETTLED
+from clob_server.chain.eth.exchange_abi import (
+    COLLATERAL_ASSET,
+    DEPOSITED,
+    FAILED,
+    ORDER_FILLED,
+    SETTLED,
+    WITHDRAWAL_REQUESTED,
+    WITHDRAWN,
+)
 from clob_server.chain.eth.rpc import RpcRequest, integer, parsing
 from clob_server.chain.events import NonceRaised, Permission, PermissionKind
-from clob_server.chain.operations.calls import APPROVED, TOKEN_TRANSFERRED, TRANSFERRED
+from clob_server.chain.operations.calls import (
+    APPROVED,
+    APPROVED_ALL,
+    TOKEN_TRANSFERRED,
+    TRANSFERRED,
+)
+from clob_server.chain.watcher.failure_reasons import BUY
 
 DELEGATE_SET: Final = Event(
     "DelegateSet(address indexed maker,address indexed delegate,bool allowed)"
@@ -25,9 +39,6 @@ TOKENS_TRANSFERRED: Final = Event(
     "TransferBatch(address indexed operator,address indexed from,address indexed to,"
     "uint256[] ids,uint256[] values)"
 )
-APPROVED_ALL: Final = Event(
-    "ApprovalForAll(address indexed owner,address indexed operator,bool approved)"
-)
 
 WALLETS_MAX: Final = 500
 """Maximum number of wallets in one request."""
@@ -39,6 +50,8 @@ _PERMITS: Final[Mapping[str, PermissionKind]] = {
 }
 _WORD: Final = 64
 """Hex digits of a word."""
+_IN_ESCROW: Final = 3
+"""Word of the data of ``OrderFilled`` that says whether the order was filled in escrow."""
 
 Log: TypeAlias = Mapping[str, Any]
 """A JSON-RPC log."""
@@ -54,6 +67,17 @@ class FillResult(NamedTuple):
     """Number of its block."""
     reason: bytes | None
     """Revert data; None if the fill was settled."""
+
+
+class Deposit(NamedTuple):
+    """A deposit into escrow."""
+
+    wallet: str
+    asset: int
+    block: int
+    """Number of its block."""
+    amount: int
+    """Amount, in wei."""
 
 
 class RelevantLogs:
@@ -82,6 +106,12 @@ class RelevantLogs:
         """Wallets that received collateral."""
         self.tokens: set[tuple[str, int]] = set()
         """Wallet-token pairs whose balance may have changed."""
+        self.escrow: set[tuple[str, int]] = set()
+        """Wallet-asset pairs whose balance or request in escrow may have changed."""
+        self.deposits: list[Deposit] = []
+        """Deposits into escrow."""
+        self.fee_assets: set[int] = set()
+        """Assets in escrow of which the fee wallet received a part."""
         self._known = {topic_of(wallet): wallet for wallet in wallets}
         contracts = addresses.exchange, addresses.collateral, addresses.conditional_tokens
         exchange, collateral, tokens = (address.lower() for address in contracts)
@@ -91,6 +121,10 @@ class RelevantLogs:
             (exchange, FAILED.topic): self._fill_result,
             (exchange, RAISED.topic): self._raise,
             (exchange, CANCELLED.topic): self._cancel,
+            (exchange, DEPOSITED.topic): self._deposit,
+            (exchange, WITHDRAWAL_REQUESTED.topic): self._change_escrow,
+            (exchange, WITHDRAWN.topic): self._change_escrow,
+            (exchange, ORDER_FILLED.topic): self._fill,
             (collateral, APPROVED.topic): self._approve,
             (collateral, TRANSFERRED.topic): self._move,
             (tokens, APPROVED_ALL.topic): self._approve,
@@ -144,6 +178,32 @@ class RelevantLogs:
         """A maker cancelled an order."""
         self.cancelled.append(topics[1].lower())
         self.cancelled_in.append(integer(log["blockNumber"]))
+
+    # ----- escrow ------------------------------------------------------------------------------
+
+    def _change_escrow(self, log: Log, topics: list[str]) -> None:
+        """A withdrawal was requested or paid."""
+        self._touch(topic_address(topics[1]), int(topics[2], 16))
+
+    def _deposit(self, log: Log, topics: list[str]) -> None:
+        """An asset was deposited."""
+        wallet, asset, amount, _ = DEPOSITED.decode(log)
+        self._touch(wallet, asset)
+        self.deposits.append(Deposit(wallet, asset, integer(log["blockNumber"]), amount))
+
+    def _fill(self, log: Log, topics: list[str]) -> None:
+        """An order was filled; only those in escrow change it."""
+        if not int(log["data"][2 + _IN_ESCROW * _WORD : 2 + (_IN_ESCROW + 1) * _WORD], 16):
+            return
+        _, maker, wallet, token, side, _, _, _, fee = ORDER_FILLED.decode(log)
+        self._touch(maker, token)
+        self._touch(wallet, COLLATERAL_ASSET)
+        if fee:
+            self.fee_assets.add(token if side == BUY else COLLATERAL_ASSET)
+
+    def _touch(self, wallet: str, asset: int) -> None:
+        """Record a wallet whose escrow may have changed."""
+        self.escrow.add((self._add_wallet(wallet), asset))
 
     # ----- collateral and tokens ---------------------------------------------------------------
 

@@ -8,15 +8,23 @@ chain.
 import asyncio
 import contextlib
 import logging
+import time
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple, TypeAlias
 
 import msgspec
 
 from clob_server.chain.config import Addresses
 from clob_server.chain.eth.abi import Function
-from clob_server.chain.eth.exchange_abi import IS_DELEGATE, IS_GASLESS, IS_PAYEE, IS_PAYER
+from clob_server.chain.eth.exchange_abi import (
+    COLLATERAL_ASSET,
+    FEE_WALLET,
+    IS_DELEGATE,
+    IS_GASLESS,
+    IS_PAYEE,
+    IS_PAYER,
+)
 from clob_server.chain.eth.rpc import (
     NodeClient,
     NodeError,
@@ -33,11 +41,14 @@ from clob_server.chain.events import (
     PermissionKind,
     SettlementResult,
     StartWatching,
+    WalletHolding,
+    Watched,
     WatchTokens,
 )
 from clob_server.chain.operations.preconditions import Read
 from clob_server.chain.tx.node import PAUSE_MAX_S, PAUSE_S, Node
 from clob_server.chain.watcher.balances import Approvals, BalanceReader
+from clob_server.chain.watcher.escrow import EscrowPair, PendingDeposits, read_escrow
 from clob_server.chain.watcher.failures import Failure, explain_failures
 from clob_server.chain.watcher.logs import RelevantLogs, log_requests
 
@@ -121,6 +132,8 @@ def read_block(reply: Reply) -> Block | None:
 
 POLL_S: Final = 1.0
 """Seconds between polls of the newest block."""
+WATCHED_S: Final = 0.9
+"""Minimum interval of :class:`Watched`; polls are not exact."""
 RANGE_BLOCKS: Final = 10_000
 """Blocks per request for logs; halved if the node rejects the range."""
 FINAL_BLOCKS: Final = 64
@@ -168,7 +181,7 @@ class Watcher:
         node: Node,
         confirmations: int,
         final_blocks: int,
-        send: Callable[[ChainUpdate], None],
+        send: Callable[[ChainUpdate | Watched], None],
         from_block: int = 0,
     ) -> None:
         self._node = node
@@ -183,6 +196,12 @@ class Watcher:
         self._wallets: dict[str, None] = {}
         self._tokens: dict[int, None] = {}
         self._added: set[int] = set()
+        self._has_escrow = False
+        self._escrow_tokens: dict[int, None] = {}
+        self._added_escrow: set[int] = set()
+        self._deposits = PendingDeposits()
+        self._fee_wallets: set[str] = set()
+        self._watched_s = -WATCHED_S
         self._blocks_read = ReadBlocks(lowest=from_block)
         self._reported = -1
         self._is_whole = True
@@ -199,18 +218,21 @@ class Watcher:
     def handle(self, request: StartWatching | WatchTokens) -> None:
         """Handle a request of the server."""
         if isinstance(request, WatchTokens):
-            self._add(request.tokens)
+            self._add(request)
         else:
             self._requests.append(request)
             if not request.more:
                 self._start()
         self.poll()
 
-    def _add(self, tokens: Sequence[str]) -> None:
+    def _add(self, request: StartWatching | WatchTokens) -> None:
         """Watch additional tokens."""
-        new = {int(token) for token in tokens} - self._tokens.keys()
+        new = {int(token) for token in request.tokens} - self._tokens.keys()
         self._tokens.update(dict.fromkeys(new))
         self._added |= new
+        new = {int(token) for token in request.escrow_tokens} - self._escrow_tokens.keys()
+        self._escrow_tokens.update(dict.fromkeys(new))
+        self._added_escrow |= new
 
     def _start(self) -> None:
         """Start at the block that the server names."""
@@ -218,12 +240,14 @@ class Watcher:
         self._requests = []
         for part in parts:
             self._wallets.update(dict.fromkeys(part.wallets))
-            self._add(part.tokens)
+            self._add(part)
         if first.after_block is not None:
             self._followed = Block(first.after_block, first.block_hash)
             self._blocks_read = ReadBlocks(self._followed)
             self._reported = first.after_block
-            if 0 <= first.final_block < first.after_block:  # results may have been removed since
+            # Results and deposits in blocks that were not final may have been removed since.
+            lowest = -1 if first.after_block < FINAL_BLOCKS else 0
+            if lowest <= first.final_block < first.after_block:
                 self._blocks_read = ReadBlocks(lowest=first.final_block + 1)
                 self._reported = first.final_block
             allowed = (key for part in parts for key in part.permissions)
@@ -236,8 +260,14 @@ class Watcher:
 
     # ----- polling -----------------------------------------------------------------------------
 
-    async def run(self, addresses: Addresses) -> None:
-        """Watch the chain forever, if there is an exchange contract."""
+    async def run(self, addresses: Addresses, has_escrow: bool = False) -> None:
+        """Watch the chain forever, if there is an exchange contract.
+
+        Args:
+            addresses: addresses of the contracts.
+            has_escrow: whether the exchange contract keeps escrow.
+        """
+        self._has_escrow = has_escrow
         pause_s = PAUSE_S
         while True:
             self._poll_event.clear()
@@ -273,13 +303,23 @@ class Watcher:
         self._problem = problem
 
     async def _check(self, addresses: Addresses) -> None:
-        """Check the newest block and read new ones."""
-        head = await self._block("latest")
+        """Check the newest block, read new ones, and report how far the chain is read."""
+        head, time_s = await self._newest()
+        await self._read_up_to(addresses, head)
+        now_s = time.monotonic()
+        if head.number + 1 >= self._depth and now_s >= self._watched_s + WATCHED_S:
+            self._watched_s = now_s
+            self._send(Watched(block=head.number, time_s=time_s))
+
+    async def _read_up_to(self, addresses: Addresses, head: Block) -> None:
+        """Read new blocks up to the newest one."""
         final = await self._final_block(head)
         is_due = (
             self._is_whole
             or bool(self._added)
+            or (self._has_escrow and bool(self._added_escrow))
             or any(block <= final for block in self._open_blocks)
+            or self._deposits.has_final(final)
         )
         if (head == self._head and not is_due) or head.number + 1 < self._depth:
             return
@@ -305,6 +345,15 @@ class Watcher:
                 return (await self._block("finalized")).number
         return max(-1, head.number + 1 - (self._final_blocks or FINAL_BLOCKS))
 
+    async def _newest(self) -> tuple[Block, int]:
+        """Return the newest block and its timestamp, Unix seconds."""
+        (reply,) = await self._rpc.batch([block_request("latest")])
+        block = read_block(reply)
+        if block is None:
+            raise ReorganisationError
+        with parsing():
+            return block, integer(result(reply)["timestamp"])
+
     async def _block(self, which: int | str) -> Block:
         """Return a block.
 
@@ -327,6 +376,7 @@ class Watcher:
         await self._blocks_read.drop_removed(self._rpc)
         number = self._blocks_read.next - 1
         _LOG.warning("reorganisation: reading the chain again", extra={"after_block": number})
+        self._deposits.drop_after(number)
         if number < self._reported:
             self._is_whole, self._reported = True, number
             self._open_blocks = {block for block in self._open_blocks if block <= number}
@@ -338,17 +388,23 @@ class Watcher:
         """Read events up to a block and report them."""
         after_block = self._first_block(target) - 1
         is_whole, tokens, added = self._is_whole, set(self._tokens), set(self._added)
+        added_escrow = set(self._added_escrow)
         events = await self._read_logs(addresses, target)
         approvals = None if is_whole else self._approvals
         reader = BalanceReader(self._rpc, addresses, target.number, approvals)
+        await self._add_fee_wallets(addresses, events, reader)
         new_wallets = [*self._wallets, *events.wallets] if is_whole else list(events.wallets)
         await reader.read(events, new_wallets, tokens, added)
+        deposits = self._deposits.copy()
+        escrow = await self._read_escrow(addresses, events, reader, deposits, final)
+        holdings = [each for each in reader.holdings if each.amount != "0" or not is_whole]
+        holdings += [each for each in escrow if each.balance != "0" or not is_whole]
         update = ChainUpdate(
             block=target.number,
             hash=target.hash,
             whole=is_whole,
             settlements=await self._read_settlements(addresses, events),
-            holdings=tuple(each for each in reader.holdings if each.amount != "0" or not is_whole),
+            holdings=tuple(holdings),
             wallets=tuple(events.wallets),
             permissions=await self._read_permissions(addresses, events, reader),
             raised=tuple(events.raised),
@@ -364,6 +420,8 @@ class Watcher:
         self._permissions |= {permission_key(each): block for block, each in events.permissions}
         self._uncertain.clear()
         self._added -= added
+        self._added_escrow -= added_escrow
+        self._deposits = deposits
         self._is_whole = False
         self._blocks_read.add(target)
         self._report(update)
@@ -406,6 +464,46 @@ class Watcher:
             first = last + 1
             self._range = min(self._range + max(1, self._range // 8), RANGE_BLOCKS)
         return events
+
+    async def _read_escrow(
+        self,
+        addresses: Addresses,
+        events: RelevantLogs,
+        reader: BalanceReader,
+        deposits: PendingDeposits,
+        final: int,
+    ) -> list[WalletHolding]:
+        """Read the escrow that may have changed, or all of it.
+
+        Args:
+            addresses: addresses of the contracts.
+            events: logs since the previous read.
+            reader: calls contracts at the block.
+            deposits: deposits that were not final at the previous read, which are updated.
+            final: number of the last final block.
+        """
+        if not self._has_escrow:
+            return []
+        for wallet, asset, block, amount in events.deposits:
+            deposits.add((wallet, asset), block, amount)
+        pairs: set[EscrowPair] = events.escrow | deposits.take_final(final)
+        assets = {COLLATERAL_ASSET, *self._escrow_tokens}
+        added = assets if self._is_whole else self._added_escrow
+        pairs |= {(each, asset) for each in self._fee_wallets for asset in events.fee_assets}
+        pairs |= {
+            (wallet, asset) for wallet in [*self._wallets, *events.wallets] for asset in added
+        }
+        watched = [pair for pair in pairs if pair[1] in assets]
+        return await read_escrow(reader.call, addresses, watched, deposits)
+
+    async def _add_fee_wallets(
+        self, addresses: Addresses, events: RelevantLogs, reader: BalanceReader
+    ) -> None:
+        """Watch the wallet that received fees in escrow; the one before may have received some."""
+        if events.fee_assets:
+            read = Read(addresses.exchange, FEE_WALLET, ())
+            self._fee_wallets |= set(await reader.call([read]))
+            events.wallets.update(dict.fromkeys(self._fee_wallets - self._wallets.keys()))
 
     async def _read_settlements(
         self, addresses: Addresses, events: RelevantLogs

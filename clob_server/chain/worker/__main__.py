@@ -139,9 +139,15 @@ class ChainWorker:
         self._runner.start(self._parts.context._replace(addresses=addresses))
         self._set_problem(setup.problem)
         send(self._state())  # before WorkerReady, so that the server knows the state
-        operator, chain_id = self._node.operator, self._config.chain_id
-        self._send(messages.WorkerReady(operator=operator, addresses=addresses, chain_id=chain_id))
-        await self._watcher.run(addresses)
+        self._send(
+            messages.WorkerReady(
+                operator=self._node.operator,
+                addresses=addresses,
+                chain_id=self._config.chain_id,
+                has_escrow=setup.has_escrow,
+            )
+        )
+        await self._watcher.run(addresses, setup.has_escrow)
 
     async def _check_node(self, setup: WorkerSetup) -> None:
         """Check the node and stuck transactions, forever."""

@@ -17,7 +17,7 @@ from clob_server.chain.eth.rpc import NodeRejectedError, Reply, RpcRequest, cont
 from clob_server.chain.failpoints import failpoint
 from clob_server.chain.messages import Config
 from clob_server.chain.operations.deploy import EXCHANGE_GAS, EXCHANGE_STEP, exchange_creation
-from clob_server.chain.operations.preconditions import Read
+from clob_server.chain.operations.preconditions import NO_ESCROW, Read, escrow_read
 from clob_server.chain.tx.gas_fees import GWEI, Fees
 from clob_server.chain.tx.node import Node, is_failure
 from clob_server.chain.tx.signer import LocalSigner
@@ -50,6 +50,8 @@ class SetupResult(NamedTuple):
     """Address of the exchange; empty if there is no usable one."""
     problem: str = ""
     """Why there is no usable exchange; empty if there is one or none is configured."""
+    has_escrow: bool = False
+    """Whether the exchange keeps escrow; one of an earlier version does not."""
 
 
 class ExchangeSetup:
@@ -71,7 +73,7 @@ class ExchangeSetup:
         if problem:
             _LOG.warning("trades do not settle: %s", problem)
             return SetupResult("", f"trades do not settle: {problem}")
-        return SetupResult(place)
+        return SetupResult(place, has_escrow=await self._has_escrow())
 
     # ----- deployment --------------------------------------------------------------------------
 
@@ -113,8 +115,8 @@ class ExchangeSetup:
             pause_s = min(2 * pause_s, AGAIN_MAX_S)
 
     def _signed(self, addresses: Addresses) -> SignedTransaction:
-        """Sign the transaction that deploys the exchange; the operator owns the contract."""
-        config, operator = self._config, self._node.operator
+        """Sign the transaction that deploys the exchange; the operator has all its roles."""
+        config, roles = self._config, [self._node.operator] * 4
         domain = config.domain_name, config.domain_version
         contracts = addresses.collateral, addresses.conditional_tokens
         draft = Draft(
@@ -122,7 +124,7 @@ class ExchangeSetup:
             name=EXCHANGE_STEP,
             nonce=0,
             target="",
-            data=exchange_creation(*domain, *contracts, operator, operator),
+            data=exchange_creation(*domain, *contracts, *roles),
             value=0,
             gas=EXCHANGE_GAS,
             expects="",
@@ -138,6 +140,13 @@ class ExchangeSetup:
         count = "eth_getTransactionCount", (DEPLOYER.address, "latest")
         code = "eth_getCode", (self._config.exchange, "latest")
         return await self._node.request_until_valid([*send, count, code], read_status)
+
+    async def _has_escrow(self) -> bool:
+        """Return whether the exchange keeps escrow."""
+        read = escrow_read(self._config.exchange)
+        return await self._node.request_until_valid(
+            [read.request()], lambda replies: read.decode(replies[0]) != NO_ESCROW
+        )
 
     async def _mismatch(self, addresses: Addresses) -> str:
         """Return how the contract at the address differs from the config; empty if it does not."""

@@ -2,8 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Coroutine
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Coroutine
 from typing import Any, Final, cast
 
 import msgspec
@@ -11,7 +10,6 @@ import msgspec
 from clob.wire.operations import OperationView, Status, StepView
 from clob_server.chain import messages
 from clob_server.chain.operations.base import (
-    Lock,
     OperationContext,
     OperationRejectedError,
     Run,
@@ -34,34 +32,6 @@ COMMIT_S: Final = 0.05
 """Maximum delay of the commit after an operation ends, seconds; usually another commit is first."""
 
 _LOG: Final = logging.getLogger("clob_server.chain")
-
-
-class Locks:
-    """Shared or exclusive locks of conditions, granted in order of request."""
-
-    def __init__(self) -> None:
-        # By condition: holders and waiters in order, each resolved at its end; true if exclusive.
-        self._held: Final[dict[str, dict[asyncio.Future[None], bool]]] = {}
-
-    @asynccontextmanager
-    async def hold(self, lock: Lock | None) -> AsyncIterator[None]:
-        """Wait for a lock and hold it; None for no lock."""
-        if lock is None:
-            yield
-            return
-        end: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        held = self._held.setdefault(lock.condition, {})
-        before = [each for each, exclusive in held.items() if exclusive or lock.is_exclusive]
-        held[end] = lock.is_exclusive
-        try:
-            if before:
-                await asyncio.wait(before)
-            yield
-        finally:
-            end.set_result(None)
-            del held[end]
-            if not held:
-                del self._held[lock.condition]
 
 
 def operation_view(operation: Operation, steps: list[Step]) -> OperationView:
@@ -116,7 +86,6 @@ class OperationRunner:
         self._outbox = outbox
         self._send = send
         self._problem = problem
-        self._locks = Locks()
         self._checking: dict[str, bytes] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._committing: asyncio.TimerHandle | None = None
@@ -232,7 +201,7 @@ class OperationRunner:
         try:
             if problem := context.sender.problem:
                 raise OperationRejectedError("CHAIN_UNAVAILABLE", problem)
-            async with self._locks.hold(work.lock):
+            async with context.locks.hold(work.lock):
                 estimates = await self._check(context, work)
                 operation = self._outbox.begin(name, work.kind, body, request.now_ms)
                 context.reserved.reserve(name, work.reservations)
@@ -274,7 +243,7 @@ class OperationRunner:
         self._spawn(self._run_resumed(Run(self.context, operation), work))
 
     async def _run_resumed(self, run: Run, work: Work[Any]) -> None:
-        async with self._locks.hold(work.lock):
+        async with run.context.locks.hold(work.lock):
             await self._run(run, work)
 
     async def _run(self, run: Run, work: Work[Any]) -> None:

@@ -18,7 +18,13 @@ from clob_server.chain.eth.rpc import (
     result,
 )
 from clob_server.chain.messages import Config
-from clob_server.chain.operations.base import OperationContext, Run, StepFailedError, run_to_end
+from clob_server.chain.operations.base import (
+    Locks,
+    OperationContext,
+    Run,
+    StepFailedError,
+    run_to_end,
+)
 from clob_server.chain.operations.deploy import (
     ADDRESSES,
     DeployBody,
@@ -98,6 +104,7 @@ def build_parts(
         sender=Sender(node, outbox, signer, tracker),
         addresses=deployed_by(signer.address),
         reserved=ReservedAmounts(),
+        locks=Locks(),
         gas_gift=int(config.gas_gift_wei),
     )
     stuck = StuckTransactions(node, outbox, signer, tracker, depth, bump_after_s, on_gap)
@@ -143,6 +150,8 @@ class WorkerSetup:
         self._on_step_end = on_step_end
         self.problem: str = ""
         """Problem that does not prevent operations; empty if there is none."""
+        self.has_escrow: bool = False
+        """Whether the exchange keeps escrow."""
 
     async def identify(self) -> None:
         """Check that the node is on the chain of the outbox.
@@ -169,7 +178,7 @@ class WorkerSetup:
             await asyncio.sleep(AGAIN_S)
         self._set_problem("looking for the exchange contract")
         setup = ExchangeSetup(self._config, self._context.node)
-        exchange, self.problem = await setup.find(addresses)
+        exchange, self.problem, self.has_escrow = await setup.find(addresses)
         return msgspec.structs.replace(addresses, exchange=exchange)
 
     def track_all(self) -> None:

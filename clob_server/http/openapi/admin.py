@@ -83,10 +83,17 @@ DESCRIBED: Final = {
         AdminMarketBody,
         "With a question and without tokens, the market gets the tokens of the question's "
         "condition, which is prepared on the chain as soon as the chain is available. With "
-        "`settles`, trades move tokens and collateral on the chain. A market of the same id is "
+        "`settles`, trades move tokens and collateral on the chain, with `custody` `escrow` those "
+        "that makers have deposited in the exchange contract. A market of the same id is "
         "removed first, with its resting orders, if an order opened it and it never had a trade.",
         body=MarketRequest,
-        codes=("MARKET_EXISTS", *CHAIN, "EXCHANGE_NOT_DEPLOYED", *MARKET),
+        codes=(
+            "MARKET_EXISTS",
+            *CHAIN,
+            "EXCHANGE_NOT_DEPLOYED",
+            "ESCROW_NOT_SUPPORTED",
+            *MARKET,
+        ),
         example={
             "marketId": "rain",
             "yesTokenId": "201",
@@ -108,7 +115,9 @@ DESCRIBED: Final = {
         codes=("UNKNOWN_MARKET", "MARKET_NOT_OPEN", *MARKET),
         example={"question": "Will it rain tomorrow?"},
     ),
-    "admin_open_market": RouteDoc(TAG, "Open a market for trading", AdminMarketBody, codes=MODE),
+    "admin_open_market": RouteDoc(
+        TAG, "Open a market for trading", AdminMarketBody, codes=(*MODE, "MARKET_STALLED")
+    ),
     "admin_halt_market": RouteDoc(
         TAG,
         "Halt a market",

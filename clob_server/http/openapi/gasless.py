@@ -2,7 +2,16 @@
 
 from typing import Final
 
-from clob.wire.operations import FaucetAnswer, MergeAnswer, OperationBody, RedeemAnswer, SplitAnswer
+from clob.wire.operations import (
+    DepositAnswer,
+    FaucetAnswer,
+    MergeAnswer,
+    OperationBody,
+    RedeemAnswer,
+    SplitAnswer,
+    WithdrawAnswer,
+    WithdrawRequestAnswer,
+)
 from clob_server.http.openapi import common
 
 TAG: Final = "Gasless operations"
@@ -48,6 +57,29 @@ PERMIT: Final = common.FieldDoc(
     ),
     "A signed approval of collateral for the operator (EIP-2612), applied first.",
 )
+ASSET: Final = common.FieldDoc(
+    "asset",
+    {"anyOf": [{"const": "collateral"}, common.NUMBER]},
+    "`collateral`, or the id of an outcome token.",
+    True,
+)
+WITHDRAWAL_REQUEST: Final = (
+    USER,
+    ASSET,
+    common.FieldDoc(
+        "amount", common.WEI, "Amount, in wei; replaces an earlier request, 0 ends it.", True
+    ),
+    common.FieldDoc("nonce", common.NUMBER, "A number that the wallet uses once.", True),
+    common.FieldDoc("deadline", common.NUMBER, "Last Unix second of validity.", True),
+    common.FieldDoc(
+        "signature",
+        {"type": "string", "pattern": "^0x([0-9a-fA-F]{2})+$"},
+        "Signature of the wallet by EIP-712 in the domain of orders: `Withdrawal(address "
+        "wallet,uint256 asset,uint256 amount,uint256 nonce,uint256 deadline)`; the asset of "
+        "collateral is 0.",
+        True,
+    ),
+)
 EXAMPLE: Final = {
     "user": common.DEMO_USER,
     "amount": "1000000000000000000",
@@ -67,6 +99,8 @@ CONVERTING: Final = (
     "INSUFFICIENT_BALANCE", "NOT_APPROVED",
 )  # fmt: skip
 """Errors of split and merge."""
+ESCROW: Final = (*CHAIN, "INVALID_FIELD", "ESCROW_NOT_SUPPORTED")
+"""Errors of operations on escrow."""
 REDEEMING: Final = (
     *CHAIN, "UNKNOWN_CONDITION", "NOT_APPROVED", "CONDITION_NOT_RESOLVED", "NOTHING_TO_REDEEM",
 )  # fmt: skip
@@ -101,6 +135,60 @@ DESCRIBED: Final = {
         body=common.record(USER, CONDITION),
         codes=REDEEMING,
         example={"user": common.DEMO_USER, "conditionId": common.DEMO_CONDITION},
+    ),
+    "gasless_deposit": common.RouteDoc(
+        TAG,
+        "Deposit collateral or outcome tokens into escrow",
+        DepositAnswer,
+        "The wallet must approve the operator for the asset; for collateral a permit does as well. "
+        "A deposit covers orders of escrow markets once its block is final. If the deposit fails, "
+        f"the asset goes back to the wallet. {COMPLETION}",
+        headers=(IDEMPOTENCY_KEY, PREFER),
+        body=common.record(USER, ASSET, PAIR[1]._replace(text="Amount, in wei."), PERMIT),
+        codes=(
+            *ESCROW,
+            "INVALID_AMOUNT",
+            "AMOUNT_TOO_LARGE",
+            "INSUFFICIENT_BALANCE",
+            "NOT_APPROVED",
+        ),
+        example={"user": common.DEMO_USER, "asset": "collateral", "amount": EXAMPLE["amount"]},
+    ),
+    "gasless_withdraw_request": common.RouteDoc(
+        TAG,
+        "Request a withdrawal from escrow",
+        WithdrawRequestAnswer,
+        "The requested amount covers no more orders at once, and orders that it uncovers are "
+        f"cancelled. It can be withdrawn from the second `from` on. {COMPLETION}",
+        headers=(IDEMPOTENCY_KEY, PREFER),
+        body=common.record(*WITHDRAWAL_REQUEST),
+        codes=(
+            *ESCROW,
+            "AMOUNT_TOO_LARGE",
+            "INVALID_SIGNATURE",
+            "NONCE_USED",
+            "DEADLINE_PASSED",
+            "INSUFFICIENT_BALANCE",
+        ),
+        example={
+            "user": common.DEMO_USER,
+            "asset": "collateral",
+            "amount": EXAMPLE["amount"],
+            "nonce": "1",
+            "deadline": "4000000000",
+            "signature": f"0x{'12' * 65}",
+        },
+    ),
+    "gasless_withdraw": common.RouteDoc(
+        TAG,
+        "Withdraw a requested amount from escrow",
+        WithdrawAnswer,
+        "Pays to the wallet itself, at most its balance in escrow. Anybody may send the same "
+        f"transaction without this server. {COMPLETION}",
+        headers=(IDEMPOTENCY_KEY, PREFER),
+        body=common.record(USER, ASSET),
+        codes=(*ESCROW, "NOTHING_TO_WITHDRAW", "WITHDRAWAL_NOT_DUE"),
+        example={"user": common.DEMO_USER, "asset": "collateral"},
     ),
     "gasless_faucet": common.RouteDoc(
         TAG,

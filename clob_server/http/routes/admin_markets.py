@@ -13,20 +13,23 @@ from clob.errors import InvalidAmountError, MarketExistsError, MarketNotOpenErro
 from clob.signing import fields
 from clob.units import SIZE_MAX
 from clob.wire.admin import AdminMarketBody, ResolutionBody
-from clob_server.api.faults import missing
+from clob_server.api.faults import missing, wrong
 from clob_server.api.options import MIN_SIZE_WEI, known_market_id, market_id
 from clob_server.api.problems import ApiError
 from clob_server.api.request import Reply, reply
+from clob_server.chain.events import escrow_asset, is_escrow
 from clob_server.core.commands import (
     AnyCommand,
     BeginSettlement,
     BindMarket,
     Condition,
     DescribeMarket,
+    RecordCustody,
     SetOutcome,
 )
 from clob_server.core.registry import MarketText
-from clob_server.core.rejections import MarketInUseError
+from clob_server.core.rejections import MarketInUseError, MarketStalledError
+from clob_server.core.serialize import ESCROW
 from clob_server.http.admin_schemas import MarketChange, MarketRequest, OutcomeRequest, read_body
 from clob_server.http.routes.markets import PAGED, markets_page, terms_of
 from clob_server.http.server import Request, Route, Server
@@ -48,6 +51,8 @@ async def create_market(call: Request) -> Reply:
     """Create a market; without token ids, those of its question on the chain."""
     server, request = call.server, read_body(call, MarketRequest)
     name = market_id(request.market_id)
+    if request.custody == ESCROW and not request.settles:
+        raise wrong("custody", 'may be "escrow" only with "settles": true', request.custody)
     condition = condition_of(server, name, request) if request.yes_token_id is None else None
     yes, no = read_tokens(request) if condition is None else (condition.yes, condition.no)
     market = Market(
@@ -59,7 +64,7 @@ async def create_market(call: Request) -> Reply:
         incoming_fee_rate_bps=request.incoming_fee_rate_bps,
         self_trade=SelfTrade[request.self_trade],
         complementary=request.complementary,
-        **(settled_terms(server, condition) if request.settles else {}),
+        **(settled_terms(server, condition, request.custody) if request.settles else {}),
     )
     words = MarketText(request.question, request.description)
     async with server.admin_lock:
@@ -108,10 +113,12 @@ def create_commands(
     rejection = server.state.matcher.check(command)
     if rejection is not None:
         raise rejection
-    bind = BindMarket(market=market.id, condition=condition, now_ms=now_ms)
+    before: list[AnyCommand] = []
     if market.settles and not server.state.registry.settling.base:
-        return (BeginSettlement(base=os.urandom(BASE_BYTES), now_ms=now_ms), bind, command)
-    return (bind, command)
+        before.append(BeginSettlement(base=os.urandom(BASE_BYTES), now_ms=now_ms))
+    if is_escrow(market.collateral):
+        before.append(RecordCustody(market=market.id, custody=ESCROW, now_ms=now_ms))
+    return (*before, BindMarket(market=market.id, condition=condition, now_ms=now_ms), command)
 
 
 def condition_of(server: Server, name: str, request: MarketRequest) -> Condition:
@@ -123,12 +130,16 @@ def condition_of(server: Server, name: str, request: MarketRequest) -> Condition
     return server.conditions.new(name, request.question)
 
 
-def settled_terms(server: Server, condition: Condition | None) -> dict[str, Any]:
+def settled_terms(server: Server, condition: Condition | None, custody: str) -> dict[str, Any]:
     """Return the terms that make the trades of a market settle on the chain."""
     if condition is None:
         raise missing("settles", "needs a question, and no token ids")
     check_exchange(server)
-    return {"funds": Funds.ACCOUNTS, "settles": True, "collateral": condition.collateral}
+    collateral = condition.collateral
+    if custody == ESCROW:
+        server.chain.check_escrow()
+        collateral = escrow_asset(collateral)
+    return {"funds": Funds.ACCOUNTS, "settles": True, "collateral": collateral}
 
 
 def check_exchange(server: Server) -> None:
@@ -202,10 +213,17 @@ def set_mode(mode: Mode) -> Callable[[Request], Awaitable[Reply]]:
 
     async def handler(call: Request) -> Reply:
         server, name = call.server, known_market_id(call.params["marketId"])
+
+        def set_it(now_ms: int) -> AnyCommand:
+            stall = server.state.registry.stalls.get(name)
+            if stall is not None and mode is Mode.OPEN:
+                raise MarketStalledError(
+                    f"market {name} opens by itself once it may match again: {stall.reason}"
+                )
+            return SetMode(market=name, mode=mode, now_ms=now_ms)
+
         async with server.admin_lock:
-            await server.sequencer.submit(
-                lambda now_ms: SetMode(market=name, mode=mode, now_ms=now_ms)
-            )
+            await server.sequencer.submit(set_it)
         return reply_market(server, name)
 
     return handler

@@ -1,4 +1,4 @@
-"""Gasless routes: split, merge, redeem, and the faucet of the test environment.
+"""Gasless routes: split, merge, redeem, escrow, and the faucet of the test environment.
 
 The operator pays the gas. A request is read and checked completely before anything is sent.
 """
@@ -12,12 +12,15 @@ from clob.signing import fields
 from clob.signing.fields import received
 from clob.wire.operations import (
     AnyBody,
+    DepositBody,
     FaucetBody,
     MergeBody,
     OperationBody,
     Permit,
     RedeemBody,
     SplitBody,
+    WithdrawBody,
+    WithdrawRequestBody,
 )
 from clob_server.api.faults import check_names, present, read_wallet, wrong
 from clob_server.api.problems import ApiError, Fault, Headers
@@ -42,14 +45,27 @@ FAUCET: Final = frozenset(("user",))
 REDEEM: Final = FAUCET | {"conditionId"}
 CONVERSION: Final = REDEEM | {"amount", "yesTokenId", "noTokenId"}
 SPLIT: Final = CONVERSION | {"permit"}
+WITHDRAWAL: Final = FAUCET | {"asset"}
+DEPOSIT: Final = WITHDRAWAL | {"amount", "permit"}
+WITHDRAWAL_REQUEST: Final = WITHDRAWAL | {"amount", "nonce", "deadline", "signature"}
 PERMIT: Final = frozenset(("value", "deadline", "v", "r", "s"))
 
 AMOUNT_RULE: Final = "must be an amount in wei, 10^18 a token"
 WORD_RULE: Final = "must be 0x and 64 hex digits"
 TOKEN_RULE: Final = "must be the id of an outcome token"
+COLLATERAL: Final = "collateral"
+"""The asset that is not an outcome token."""
+ASSET_RULE: Final = f'must be "{COLLATERAL}" or the id of an outcome token'
+SIGNATURE_RULE: Final = "must be 0x and the hex digits of the wallet's signature"
+SIGNATURE_BYTES_MAX: Final = 4_096
+"""Longest signature of a contract wallet."""
 
+_SIGNATURE: Final = re.compile(r"0x(?:[0-9a-fA-F]{2})+")
 _VISIBLE: Final = frozenset(range(0x21, 0x7F))
 _V: Final = (27, 28)
+
+ESCROW: Final = (DepositBody, WithdrawRequestBody, WithdrawBody)
+"""The operations that need escrow in the exchange contract."""
 
 
 async def split(call: Request) -> Reply:
@@ -78,6 +94,41 @@ async def redeem(call: Request) -> Reply:
     return await run_operation(call, user, RedeemBody(user=user, condition_id=condition_id))
 
 
+async def deposit(call: Request) -> Reply:
+    """Move an asset of a wallet into its escrow."""
+    call.server.lifecycle.check_open()
+    body = call.object(DEPOSIT)
+    user, asset = read_escrow(body)
+    amount, permit = read_positive(body), read_permit(body.get("permit"))
+    if permit is not None and asset != COLLATERAL:
+        raise wrong("permit", "must be absent for an outcome token", body["permit"])
+    deposit_body = DepositBody(user=user, asset=asset, amount=amount, permit=permit)
+    return await run_operation(call, user, deposit_body)
+
+
+async def request_withdrawal(call: Request) -> Reply:
+    """Submit the signed request of a wallet to withdraw from its escrow."""
+    call.server.lifecycle.check_open()
+    body = call.object(WITHDRAWAL_REQUEST)
+    user, asset = read_escrow(body)
+    request = WithdrawRequestBody(
+        user=user,
+        asset=asset,
+        amount=str(fields.amount("amount", present("amount", body.get("amount"), AMOUNT_RULE))),
+        nonce=read_uint("nonce", body, "must be a number that the wallet did not use before"),
+        deadline=read_uint("deadline", body, "must be Unix seconds"),
+        signature=read_signature(body.get("signature")),
+    )
+    return await run_operation(call, user, request)
+
+
+async def withdraw(call: Request) -> Reply:
+    """Pay a requested withdrawal to its wallet."""
+    call.server.lifecycle.check_open()
+    user, asset = read_escrow(call.object(WITHDRAWAL))
+    return await run_operation(call, user, WithdrawBody(user=user, asset=asset))
+
+
 async def faucet(call: Request) -> Reply:
     """Send test collateral to a wallet."""
     call.server.lifecycle.check_open()
@@ -103,6 +154,8 @@ async def run_operation(call: Request, user: str, body: AnyBody) -> Reply:
     name = operation_id("" if call.key is None else call.key.id, user, read_key(call))
     server.guard.may_act_for(call, user)
     server.chain.check_configured()
+    if isinstance(body, ESCROW):
+        server.chain.check_escrow()
     done = await server.operations.run(name, body, read_wait(call))
     return Reply(bytes(done.answer), headers=((b"x-operation-id", name.encode()),))
 
@@ -143,16 +196,45 @@ def read_conversion(body: Mapping[str, Any]) -> tuple[str, str, dict[str, str]]:
     Returns:
         The wallet, the amount in wei, and the condition and tokens by the names in both operations.
     """
-    user = read_wallet("user", body.get("user"))
-    amount = fields.amount("amount", present("amount", body.get("amount"), AMOUNT_RULE))
-    if not amount:
-        raise fields.at("amount", InvalidAmountError("amount must be at least 1 wei; got 0"))
+    user, amount = read_wallet("user", body.get("user")), read_positive(body)
     tokens = {
         "condition_id": read_word("conditionId", body.get("conditionId")),
         "yes_token_id": read_token("yesTokenId", body.get("yesTokenId")),
         "no_token_id": read_token("noTokenId", body.get("noTokenId")),
     }
-    return user, str(amount), tokens
+    return user, amount, tokens
+
+
+def read_positive(body: Mapping[str, Any]) -> str:
+    """Read ``amount``, required and positive, and return its decimal digits."""
+    amount = fields.amount("amount", present("amount", body.get("amount"), AMOUNT_RULE))
+    if not amount:
+        raise fields.at("amount", InvalidAmountError("amount must be at least 1 wei; got 0"))
+    return str(amount)
+
+
+def read_escrow(body: Mapping[str, Any]) -> tuple[str, str]:
+    """Read the wallet and the asset of its escrow, required."""
+    user, asset = read_wallet("user", body.get("user")), body.get("asset")
+    if asset == COLLATERAL:
+        return user, COLLATERAL
+    digits = str(fields.uint("asset", present("asset", asset, ASSET_RULE)))
+    if digits == "0":
+        raise wrong("asset", ASSET_RULE, asset)
+    return user, digits
+
+
+def read_uint(path: str, body: Mapping[str, Any], rule: str) -> str:
+    """Read a number of 256 bits, required, and return its decimal digits."""
+    return str(fields.uint(path, present(path, body.get(path), rule)))
+
+
+def read_signature(value: object) -> str:
+    """Read a signature; that of a contract wallet may have any length."""
+    present("signature", value, SIGNATURE_RULE)
+    if type(value) is str and len(value) <= 2 * SIGNATURE_BYTES_MAX and _SIGNATURE.fullmatch(value):
+        return value
+    raise wrong("signature", SIGNATURE_RULE, value)
 
 
 def read_word(path: str, value: object) -> str:
@@ -217,6 +299,15 @@ ROUTES = (
     Route("gasless_split", "POST", "/api/gasless/split", split, reads_body=True),
     Route("gasless_merge", "POST", "/api/gasless/merge", merge, reads_body=True),
     Route("gasless_redeem", "POST", "/api/gasless/redeem", redeem, reads_body=True),
+    Route("gasless_deposit", "POST", "/api/gasless/deposit", deposit, reads_body=True),
+    Route(
+        "gasless_withdraw_request",
+        "POST",
+        "/api/gasless/withdraw-request",
+        request_withdrawal,
+        reads_body=True,
+    ),
+    Route("gasless_withdraw", "POST", "/api/gasless/withdraw", withdraw, reads_body=True),
     Route("gasless_faucet", "POST", "/api/gasless/faucet", faucet, reads_body=True),
     Route("gasless_operation", "GET", "/api/gasless/operations/{operationId}", operation),
 )

@@ -20,11 +20,15 @@ from clob_server.api.faults import one_of, wrong
 from clob_server.api.options import CLIENT_ID_MAX, market_id
 from clob_server.api.problems import Headers
 from clob_server.api.request import Reply, reply
+from clob_server.chain.events import is_escrow
 from clob_server.core.ids import cursor_in
 from clob_server.core.serialize import (
+    ESCROW,
+    WALLET,
     assets_of,
     average,
     balance_fields,
+    custody_of,
     order_body,
     sorted_assets,
 )
@@ -258,8 +262,20 @@ def account_balances(server: Server, maker: str, market: str | None) -> list[Acc
     for asset in assets:
         own, chain = matcher.balance(maker, asset), chain_balance(server, maker, asset)
         if own != EMPTY or chain is not None:
-            bodies.append(AccountBalance(**balance_fields(asset, own), chain=chain))
+            amounts, custody = balance_fields(asset, own), asset_custody(server, asset)
+            bodies.append(AccountBalance(**amounts, custody=custody, chain=chain))
     return bodies
+
+
+def asset_custody(server: Server, asset: str) -> str | None:
+    """Return where an asset is that orders of markets are covered by; None if none settles."""
+    matcher, chain = server.state.matcher, server.chain.addresses
+    market = matcher.market_of(asset)
+    if market is not None:
+        return custody_of(market)
+    if is_escrow(asset):
+        return ESCROW
+    return WALLET if chain is not None and asset == chain.collateral else None
 
 
 def chain_balance(server: Server, wallet: str, asset: str) -> ChainBalance | None:
@@ -267,7 +283,11 @@ def chain_balance(server: Server, wallet: str, asset: str) -> ChainBalance | Non
     holding = server.settlement.inbox.holding(wallet, asset)
     if holding is None:
         return None
-    return ChainBalance(balance=holding.balance or holding.amount, allowance=holding.approved)
+    return ChainBalance(
+        balance=holding.balance or holding.amount,
+        allowance=holding.approved,
+        requested=holding.requested,
+    )
 
 
 def position_body(server: Server, row: TokenPosition) -> MakerPosition:

@@ -301,8 +301,10 @@ def market_body(server: Server, market: Market) -> MarketBody:
 
 def terms_of(server: Server, market: Market) -> dict[str, Any]:
     """Return the fields of :class:`~clob.wire.markets.MarketTerms`."""
-    words = server.state.registry.words.get(market.id, MarketText())
-    return {**market_terms(market, words), **server.conditions.describe(market.id)}
+    registry = server.state.registry
+    words = registry.words.get(market.id, MarketText())
+    terms = market_terms(market, words, registry.stalls.get(market.id))
+    return {**terms, **server.conditions.describe(market.id)}
 
 
 # ----- queries -------------------------------------------------------------------------------

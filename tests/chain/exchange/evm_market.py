@@ -5,7 +5,16 @@ from clob.signing import Domain, SignedOrder, order_hash, sign
 from clob_server.chain.eth import token_ids
 from clob_server.chain.eth.abi import Function, revert_reason
 from clob_server.chain.eth.accounts import ACCOUNTS, OPERATOR, WALLETS
-from clob_server.chain.eth.exchange_abi import FAILED, REGISTER, SETTLED, SETTLED_BEFORE
+from clob_server.chain.eth.exchange_abi import (
+    COLLATERAL_ASSET,
+    DEPOSIT,
+    ESCROW_OF,
+    FAILED,
+    FAILED_BEFORE,
+    REGISTER,
+    SETTLED,
+    SETTLED_BEFORE,
+)
 from tests.chain.contracts.calls import (
     APPROVE,
     APPROVE_ALL,
@@ -26,19 +35,21 @@ from tests.chain.signed_fills import Party, SettlementFill, encode_settle
 BOSS = OPERATOR.address
 OWNER = ACCOUNTS[0].address
 FEES = ACCOUNTS[8].address
+PAUSER = ACCOUNTS[1].address
 MAKERS = WALLETS[:4]
 KEYS = {account.address: account.private_key for account in ACCOUNTS}
 ONE = 10**18
 START = 1_000 * ONE
 BUY, SELL = Side.BUY, Side.SELL
-SET_FEES = Function("setFeeWallet(address)")
+ESCROWED = Function("escrowed(uint256)", returns="uint256")
 
-CREATION_TYPES = ["string", "string", "address", "address", "address", "address"]
+CREATION_TYPES = ["string", "string", *["address"] * 6]
 
 
 def creation_args(name, version, addresses):
-    """Return the constructor arguments: domain, contracts, owner and operator."""
-    return [name, version, addresses.collateral, addresses.conditional_tokens, OWNER, BOSS]
+    """Return the constructor arguments: domain, contracts and roles."""
+    contracts = addresses.collateral, addresses.conditional_tokens
+    return [name, version, *contracts, OWNER, BOSS, FEES, PAUSER]
 
 
 class EvmMarket:
@@ -64,7 +75,6 @@ class EvmMarket:
         dollar = self.addresses.stablecoin
         self.do(BOSS, self.tokens, PREPARE, BOSS, self.question, 2)
         self.do(BOSS, self.exchange, REGISTER, self.condition)
-        self.do(OWNER, self.exchange, SET_FEES, FEES)
         self.do(BOSS, dollar, APPROVE, self.wrapped, MAX)
         self.do(BOSS, self.wrapped, APPROVE, self.tokens, MAX)
         self.do(BOSS, dollar, MINT, BOSS, 10_000 * 10**6)
@@ -117,9 +127,9 @@ class EvmMarket:
         more = {"trade_id": self.trades, **more}
         return SettlementFill(price=price, size=size, resting=resting, incoming=incoming, **more)
 
-    def settle(self, *fills, sender=BOSS):
+    def settle(self, *fills, sender=BOSS, custody="wallet"):
         """Settle fills and return the revert reason of each; empty if it was settled."""
-        outcome = self.evm.send(sender, self.exchange, encode_settle(fills))
+        outcome = self.evm.send(sender, self.exchange, encode_settle(fills, custody))
         assert outcome.reason == "", outcome.reason
         return [self._verdict(fill, outcome.logs) for fill in fills]
 
@@ -127,7 +137,7 @@ class EvmMarket:
         """Return the result of a fill from the logs; empty if it was settled."""
         matches = []
         for log in logs:
-            for event in (SETTLED, FAILED, SETTLED_BEFORE):
+            for event in (SETTLED, FAILED, SETTLED_BEFORE, FAILED_BEFORE):
                 if event.is_in(log):
                     values = event.decode(log)
                     if values[0] == fill.trade_id:
@@ -137,6 +147,29 @@ class EvmMarket:
             assert values[3:] == (fill.price, fill.size)
             return ""
         return revert_reason(values[1]) if event is FAILED else event.name
+
+    # ----- escrow ----------------------------------------------------------------------------
+
+    def deposit(self, wallet, asset, amount, sender=None):
+        """Deposit an asset for a wallet."""
+        self.do(sender or wallet, self.exchange, DEPOSIT, wallet, asset, amount)
+
+    def escrow(self, wallet, asset=COLLATERAL_ASSET):
+        """Return the escrow of a wallet: balance, requested amount, time of the withdrawal."""
+        return self.evm.ask(self.exchange, ESCROW_OF, wallet, asset)
+
+    def escrows(self, wallet):
+        """Return the balances in escrow of a wallet: collateral, YES, NO."""
+        return tuple(self.escrow(wallet, asset)[0] for asset in self.assets)
+
+    @property
+    def assets(self):
+        """The assets in escrow: collateral, YES, NO."""
+        return COLLATERAL_ASSET, self.yes, self.no
+
+    def totals(self):
+        """Return the sums of all escrow by asset."""
+        return tuple(self.evm.ask(self.exchange, ESCROWED, asset) for asset in self.assets)
 
     # ----- balances --------------------------------------------------------------------------
 

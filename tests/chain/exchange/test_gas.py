@@ -12,9 +12,17 @@ from clob_server.chain.contracts import artifact
 from clob_server.chain.eth import token_ids
 from clob_server.chain.eth.abi import encode
 from clob_server.chain.eth.accounts import ACCOUNTS, OPERATOR, create_address
-from clob_server.chain.eth.exchange_abi import REGISTER, SETTLED
+from clob_server.chain.eth.exchange_abi import (
+    COLLATERAL_ASSET,
+    DEPOSIT,
+    REGISTER,
+    REQUEST_WITHDRAWAL,
+    SETTLED,
+    WITHDRAW,
+)
 from tests.chain.contracts import calls
 from tests.chain.exchange.evm_market import CREATION_TYPES, creation_args
+from tests.chain.settlements import now_s
 from tests.chain.signed_fills import Party, SettlementFill, encode_settle
 from tests.chain.wallets import Wallet
 
@@ -76,15 +84,28 @@ class Market:
         wallet.send(tokens, calls.APPROVE_ALL.encode(EXCHANGE, True))
         return wallet
 
-    def order(self, maker, side, token=YES):
+    def order(self, maker, side, token=YES, *, salt):
         """Return a signed order for four times the size of a fill."""
         made = SignedOrder.from_price_size(
-            side=side, price=PRICE, size=4 * SIZE, maker=maker.address, token_id=token,
-            salt=0x0101010101010101,
-        )  # fmt: skip
+            side=side, price=PRICE, size=4 * SIZE, maker=maker.address, token_id=token, salt=salt
+        )
         return Party(order=sign(made, DOMAIN, maker.key))
 
-    def settle(self, name, pairs):
+    def deposit(self, wallet):
+        """Deposit a tenth of the funds of a maker."""
+        for asset, name in ((COLLATERAL_ASSET, "collateral"), (YES, "a token"), (NO, "a token")):
+            receipt = wallet.send(EXCHANGE, DEPOSIT.encode(wallet.address, asset, 100 * SIZE))
+            self.keep(f"escrow: deposit {name}", receipt)
+
+    def withdraw(self, wallet):
+        """Withdraw collateral from escrow."""
+        request = REQUEST_WITHDRAWAL.encode(COLLATERAL_ASSET, SIZE)
+        self.keep("escrow: requestWithdrawal", wallet.send(EXCHANGE, request))
+        self.node.ask("evm_setNextBlockTimestamp", hex(now_s(self.node) + 300))
+        receipt = self.boss.send(EXCHANGE, WITHDRAW.encode(wallet.address, COLLATERAL_ASSET))
+        self.keep("escrow: withdraw collateral", receipt)
+
+    def settle(self, name, pairs, custody="wallet"):
         """Settle a fill of each pair of orders in one transaction."""
         fills = []
         for resting, incoming in pairs:
@@ -92,30 +113,41 @@ class Market:
             price = {"price": PRICE, "size": SIZE}
             ends = {"resting": resting, "incoming": incoming}
             fills.append(SettlementFill(trade_id=0x010101 + self.num_trades, **price, **ends))
-        receipt = self.boss.send(EXCHANGE, encode_settle(fills), gas=16_000_000)
+        receipt = self.boss.send(EXCHANGE, encode_settle(fills, custody), gas=16_000_000)
         settled = [SETTLED.decode(log)[0] for log in receipt["logs"] if SETTLED.is_in(log)]
         assert settled == [fill.trade_id for fill in fills]
-        self.keep(f"settle: {name}", receipt, len(fills))
+        kind = "settle" if custody == "wallet" else "escrow"
+        self.keep(f"{kind}: {name}", receipt, len(fills))
 
 
 def costs(node):
     """Settle trades of different wallets and return the gas of each kind."""
     market = Market(node)
     makers = [market.maker(number) for number in range(1, 2 * NUM_FILLS + 1)]
+    settle_all(market, makers, "wallet")
+    for maker in makers:
+        market.deposit(maker)
+    settle_all(market, makers, "escrow")
+    market.withdraw(makers[0])
+    return market.gas
+
+
+def settle_all(market, makers, custody):
+    """Settle every kind of trade in one custody."""
     buyers, sellers = makers[:NUM_FILLS], makers[NUM_FILLS:]
+    salt = 0x0101010101010101 + (custody == "escrow")
     pairs = [
-        (market.order(buyer, Side.BUY), market.order(seller, Side.SELL))
+        (market.order(buyer, Side.BUY, salt=salt), market.order(seller, Side.SELL, salt=salt))
         for buyer, seller in zip(buyers, sellers, strict=True)
     ]
-    market.settle("two fresh orders, of 25", pairs)
-    market.settle("two orders partly filled, of 25", pairs)
-    market.settle("two orders partly filled, alone", pairs[:1])
+    market.settle("two fresh orders, of 25", pairs, custody)
+    market.settle("two orders partly filled, of 25", pairs, custody)
+    market.settle("two orders partly filled, alone", pairs[:1], custody)
+    one, other = buyers[0], sellers[0]
     for name, side in (("mint", Side.BUY), ("merge", Side.SELL)):
-        pair = market.order(buyers[0], side), market.order(sellers[0], side, NO)
-        if side is Side.BUY:
-            pair = market.order(sellers[0], side), market.order(buyers[0], side, NO)
-        market.settle(f"{name}, two fresh orders, alone", [pair])
-    return market.gas
+        ends = (other, one) if side is Side.BUY else (one, other)
+        orders = market.order(ends[0], side, salt=salt), market.order(ends[1], side, NO, salt=salt)
+        market.settle(f"{name}, two fresh orders, alone", [orders], custody)
 
 
 def written():
@@ -135,3 +167,5 @@ def test_documented_gas_is_within_the_limits():
     gas = written()
     assert gas["settle: two fresh orders, of 25"] <= 130_000
     assert gas["settle: two orders partly filled, of 25"] <= 95_000
+    assert gas["escrow: two fresh orders, of 25"] <= 110_000
+    assert gas["escrow: two orders partly filled, of 25"] <= 75_000

@@ -2,6 +2,7 @@
 
 import random  # noqa: TID251  # the draws of a test, from a seed
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -13,6 +14,12 @@ from tests.chain.wallets import BURNS, REVERTS
 
 WALLETS = [maker.address for maker in MAKERS]
 ALICE, BOB, CAROL, DAVE = WALLETS
+SLOW_SIGNER = bytes.fromhex(
+    "5f3560e01c80631626ba7e14601957"  # a loop for isValidSignature:
+    "5b60e01b5f5260205ff3"  # return the selector of the call
+    "5b6115005b6001900380601d5750600f56"  # 5,376 rounds of 26 gas
+)
+"""Code of a wallet that accepts tokens, and signatures (EIP-1271) with 140,000 gas."""
 BOMB = bytes.fromhex("620200005ffd")
 """Code of a wallet that reverts with 128 KiB of data."""
 
@@ -49,6 +56,25 @@ def test_fills_of_a_hostile_wallet_fail_alone(market, code):
 def bad_again(market):
     """Return another fill of the wallet with hostile code."""
     return market.fill(market.order(CAROL, BUY, 50, ONE), market.order(BOB, SELL, 50, ONE), 50, ONE)
+
+
+@pytest.mark.parametrize("code", [REVERTS, BURNS, BOMB], ids=["reverts", "burns", "bomb"])
+def test_hostile_signers_with_code_fail_alone(market, code):
+    for wallet in (CAROL, DAVE):
+        market.evm.set_code(wallet, code)
+    orders = market.order(CAROL, SELL, 50, ONE), market.order(ALICE, BUY, 50, ONE)
+    orders = [msgspec.structs.replace(order, signature=f"0x{'ab' * 65}") for order in orders]
+    hostile = [market.fill(*orders, 50, ONE) for _ in range(3)]
+    results = market.settle(good(market), *hostile, good(market))
+    assert [not reason for reason in results] == [True, False, False, False, True]
+
+
+def test_two_slow_signers_with_code_leave_enough_gas_to_mint(market):
+    for wallet in (CAROL, DAVE):
+        market.evm.set_code(wallet, SLOW_SIGNER)
+    one, other = market.order(CAROL, BUY, 60, ONE), market.order(DAVE, BUY, 40, ONE, market.no)
+    orders = [msgspec.structs.replace(order, signature=f"0x{'ab' * 65}") for order in (one, other)]
+    assert market.settle(market.fill(*orders, 60, ONE)) == [""]
 
 
 def test_tokens_sold_twice_settle_once(market):

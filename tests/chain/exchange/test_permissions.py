@@ -3,7 +3,7 @@
 import pytest
 
 from clob.signing import SignedOrder
-from clob_server.chain.eth.abi import Function
+from clob_server.chain.eth.abi import Event, Function
 from clob_server.chain.eth.exchange_abi import CANCEL, DELAY_S, NONCE_OF
 from tests.chain.contracts.evm import NOW_S
 from tests.chain.exchange.evm_market import BUY, MAKERS, ONE, SELL, EvmMarket
@@ -16,6 +16,9 @@ PAYER = Function("setPayer(address,bool)")
 PAYEE = Function("setPayee(address,bool)")
 RAISE = Function("raiseNonce(uint256)")
 INCREMENT = Function("incrementNonce()")
+RAISED = Event("NonceRaised(address indexed maker, uint256 nonce, uint256 from)")
+STEP_S = 60
+"""Raised nonces count at multiples of as many seconds."""
 
 
 @pytest.fixture(scope="module")
@@ -123,6 +126,44 @@ def test_effective_nonce_stays_while_another_raise_is_pending(market):
     assert settles(market, market.order(ALICE, BUY, 50, ONE, nonce=5), sell(market))
     market.at(NOW_S + 2 * DELAY_S)
     assert market.evm.ask(market.exchange, NONCE_OF, ALICE) == 9
+
+
+def test_raising_again_and_again_does_not_postpone_an_earlier_raise(market):
+    old = market.order(ALICE, BUY, 50, ONE)
+    [log] = market.do(ALICE, market.exchange, RAISE, 1)
+    due_s = RAISED.decode(log)[2]
+    assert due_s - NOW_S == DELAY_S
+    for nonce in range(2, 13):
+        market.at(NOW_S + nonce * DELAY_S // 13)
+        [log] = market.do(ALICE, market.exchange, RAISE, nonce)
+        wait_s = RAISED.decode(log)[2] - NOW_S - nonce * DELAY_S // 13
+        assert DELAY_S <= wait_s < DELAY_S + STEP_S
+    assert settles(market, old, sell(market))
+    market.at(due_s)
+    assert market.evm.ask(market.exchange, NONCE_OF, ALICE) == 1
+    assert not settles(market, old, sell(market))
+
+
+def test_each_raised_nonce_counts_from_the_time_that_its_event_names(market):
+    raises = []
+    for number, after_s in enumerate((0, 1, 59, 60, 61, 150, 299, 300, 1000, 1001), 1):
+        market.at(NOW_S + after_s)
+        [log] = market.do(ALICE, market.exchange, RAISE, number * 10)
+        raises.append(RAISED.decode(log)[1:])
+    for now_s in range(NOW_S + 1001, NOW_S + 1001 + 2 * DELAY_S, 7):
+        market.at(now_s)
+        due = [nonce for nonce, due_s in raises if due_s <= now_s]
+        assert market.evm.ask(market.exchange, NONCE_OF, ALICE) == max(due)
+
+
+def test_every_nonce_can_be_cancelled_by_a_raise(market):
+    last = 2**256 - 1
+    old = market.order(ALICE, BUY, 50, ONE, nonce=last - 1)
+    assert settles(market, old, sell(market))
+    market.do(ALICE, market.exchange, RAISE, last)
+    market.at(NOW_S + DELAY_S)
+    assert not settles(market, old, sell(market))
+    assert market.evm.ask(market.exchange, NONCE_OF, ALICE) == last
 
 
 def test_cancelled_order_settles_until_the_delay_ends(market):

@@ -3,15 +3,23 @@
 import pytest
 
 from clob_server.chain.eth.abi import Function
-from clob_server.chain.eth.exchange_abi import IS_SETTLED, USED
+from clob_server.chain.eth.exchange_abi import (
+    IS_FAILED,
+    IS_SETTLED,
+    ORDER_FILLED,
+    SETTLED,
+    USED,
+)
 from tests.chain.contracts.calls import APPROVE, MAX, TRANSFER
+from tests.chain.contracts.evm import NOW_S
 from tests.chain.exchange.evm_market import BOSS, BUY, FEES, MAKERS, ONE, SELL, START, EvmMarket
-from tests.chain.signed_fills import Party
+from tests.chain.signed_fills import Party, encode_settle
 
 ALICE, BOB, CAROL = (maker.address for maker in MAKERS[:3])
 SET_PAYER = Function("setPayer(address,bool)")
 SET_PAYEE = Function("setPayee(address,bool)")
 RATE = 200
+YEAR_S = 365 * 86_400
 
 
 @pytest.fixture(scope="module")
@@ -128,13 +136,12 @@ def test_partial_fills_add_up_to_the_signed_size(market):
 
 def test_permitted_wallet_pays_for_a_maker(market):
     order, wallet = market.order(ALICE, BUY, 50, 2 * ONE), CAROL
-    sell = market.order(BOB, SELL, 50, 2 * ONE)
-    fill = market.fill(Party(order=order, wallet=wallet), sell, 50, 2 * ONE)
-    [reason] = market.settle(fill)
+    pair = Party(order=order, wallet=wallet), market.order(BOB, SELL, 50, 2 * ONE)
+    [reason] = market.settle(market.fill(*pair, 50, 2 * ONE))
     assert reason.startswith("NotPayer(")
     market.do(wallet, market.exchange, SET_PAYER, ALICE, True)
     before = market.all_balances()
-    assert market.settle(fill) == [""]
+    assert market.settle(market.fill(*pair, 50, 2 * ONE)) == [""]
     assert market.changes(before) == {
         wallet: (-ONE, 0, 0),
         ALICE: (0, 2 * ONE, 0),
@@ -144,12 +151,12 @@ def test_permitted_wallet_pays_for_a_maker(market):
 
 def test_permitted_wallet_is_paid_for_a_maker(market):
     buy, order = market.order(ALICE, BUY, 50, 2 * ONE), market.order(BOB, SELL, 50, 2 * ONE)
-    fill = market.fill(buy, Party(order=order, wallet=CAROL), 50, 2 * ONE)
-    [reason] = market.settle(fill)
+    pair = buy, Party(order=order, wallet=CAROL)
+    [reason] = market.settle(market.fill(*pair, 50, 2 * ONE))
     assert reason.startswith("NotPayee(")
     market.do(BOB, market.exchange, SET_PAYEE, CAROL, True)
     before = market.all_balances()
-    assert market.settle(fill) == [""]
+    assert market.settle(market.fill(*pair, 50, 2 * ONE)) == [""]
     assert market.changes(before) == {
         ALICE: (-ONE, 2 * ONE, 0),
         BOB: (0, -2 * ONE, 0),
@@ -176,7 +183,74 @@ def test_failed_fill_does_not_affect_others(market):
     assert results[2].startswith("ERC20InsufficientAllowance(")
     assert market.changes(before) == {dave: (-ONE // 2, ONE, 0), BOB: (ONE // 2, -ONE, 0)}
     market.do(ALICE, market.wrapped, APPROVE, market.exchange, MAX)
-    assert market.settle(poor, good, revoked)[1:] == ["SettledBefore", ""]
+    assert market.settle(poor, good, revoked) == ["FailedBefore", "SettledBefore", "FailedBefore"]
+
+
+def test_failed_fill_never_settles_when_it_is_sent_again(market):
+    buy, sell = market.order(ALICE, BUY, 50, ONE), market.order(BOB, SELL, 50, ONE)
+    fill = market.fill(buy, sell, 50, ONE)
+    market.do(ALICE, market.wrapped, APPROVE, market.exchange, 0)
+    assert market.settle(fill)[0].startswith("ERC20InsufficientAllowance(")
+    assert market.evm.ask(market.exchange, IS_FAILED, fill.trade_id)
+    market.do(ALICE, market.wrapped, APPROVE, market.exchange, MAX)
+    before = market.all_balances()
+    market.at(NOW_S + YEAR_S)
+    assert market.settle(fill) == ["FailedBefore"]
+    market.at(NOW_S)
+    assert market.changes(before) == {}
+    assert not market.evm.ask(market.exchange, IS_SETTLED, fill.trade_id)
+    assert market.settle(market.fill(buy, sell, 50, ONE)) == [""]
+
+
+def test_reverted_transaction_spends_no_trade_id(market):
+    market.do(ALICE, market.wrapped, APPROVE, market.exchange, 0)
+    bad, other = (
+        market.fill(market.order(ALICE, BUY, 50, ONE), market.order(BOB, SELL, 50, ONE), 50, ONE)
+        for _ in range(2)
+    )
+    outcome = market.evm.send(BOSS, market.exchange, encode_settle([bad, other]), gas=700_000)
+    assert outcome.reason.startswith("TooLittleGas(")
+    assert not market.evm.ask(market.exchange, IS_FAILED, bad.trade_id)
+    market.do(ALICE, market.wrapped, APPROVE, market.exchange, MAX)
+    assert market.settle(bad) == [""]
+
+
+@pytest.mark.parametrize("first", [126, 2**256 - 3])
+def test_neighbouring_trade_ids_have_results_of_their_own(market, first):
+    sells = [market.order(BOB, SELL, 50, ONE) for _ in range(3)]
+    poor = market.order(ALICE, BUY, 50, ONE, expiration_s=1)
+    buys = [market.order(ALICE, BUY, 50, ONE), poor, market.order(ALICE, BUY, 50, ONE)]
+    fills = [
+        market.fill(*pair, 50, ONE, trade_id=first + number)
+        for number, pair in enumerate(zip(buys, sells, strict=True))
+    ]
+    assert [reason.partition("(")[0] for reason in market.settle(*fills)] == ["", "Expired", ""]
+    found = [
+        [market.evm.ask(market.exchange, view, first + number) for view in (IS_SETTLED, IS_FAILED)]
+        for number in range(-1, 3)
+    ]
+    assert found == [[False, False], [True, False], [False, True], [True, False]]
+
+
+def test_each_order_of_a_fill_has_an_event_with_its_amounts(market):
+    size = 4 * ONE
+    buy = market.order(ALICE, BUY, 60, size, fee_rate_bps=RATE)
+    sell = market.order(BOB, SELL, 60, size, fee_rate_bps=RATE)
+    market.do(BOB, market.exchange, SET_PAYEE, CAROL, True)
+    fill = market.fill(
+        Party(order=sell, fee_rate_bps=RATE, wallet=CAROL),
+        Party(order=buy, fee_rate_bps=RATE),
+        60,
+        size,
+    )
+    logs = market.evm.send(BOSS, market.exchange, encode_settle([fill])).logs
+    paid, cash, tokens = 60 * size // 100, fee_of_sale(60, size), fee_of_buy(60, size)
+    token, hashes = market.yes, [market.order_hash(order) for order in (sell, buy)]
+    assert [ORDER_FILLED.decode(log) for log in logs if ORDER_FILLED.is_in(log)] == [
+        (hashes[0], BOB, CAROL, token, 1, False, size, paid - cash, cash),
+        (hashes[1], ALICE, ALICE, token, 0, False, paid, size - tokens, tokens),
+    ]
+    assert SETTLED.is_in(logs[-1])
 
 
 def test_settled_fill_is_not_settled_again(market):

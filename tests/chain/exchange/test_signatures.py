@@ -25,10 +25,13 @@ from tests.chain.exchange.evm_market import (
     creation_args,
 )
 from tests.chain.signed_fills import order_values, signature_bytes
+from tests.chain.wallets import BURNS, REVERTS
 from tests.signing.helpers import domain_of
 from tests.signings import vectors
 
 ALICE, BOB = (maker.address for maker in MAKERS[:2])
+SIGNS = bytes.fromhex("631626ba7e60e01b60005260206000f3")
+"""Code of a wallet that accepts every signature (EIP-1271)."""
 N = 0xFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFEBAAEDCE6AF48A03BBFD25E8CD0364141
 
 
@@ -150,6 +153,46 @@ def test_random_orders_have_equal_hashes_and_results(judge, maker, **fields):
 def test_random_bytes_are_rejected(judge, signature):
     one = with_signature(order(), signature)
     assert judge.believes(one) is is_believed(one, judge.domain) is False
+
+
+# ----- wallets with code (EIP-1271) ----------------------------------------------------------
+
+
+@pytest.fixture
+def wallet(judge):
+    """Set the code of Alice; without code again after the test."""
+    yield lambda code: judge.evm.set_code(ALICE, code)
+    judge.evm.set_code(ALICE, b"")
+
+
+def test_wallet_with_code_decides_on_signatures_of_other_keys(judge, wallet):
+    one = with_signature(order(), b"any bytes at all")
+    foreign = sign(order(), judge.domain, KEYS[BOB])
+    foreign = msgspec.structs.replace(foreign, signer=ALICE)
+    assert not judge.believes(one)
+    wallet(SIGNS)
+    assert judge.believes(one)
+    assert judge.believes(foreign)
+    assert not judge.believes(with_signature(order(), b"")), "unsigned orders need setGasless"
+
+
+def test_key_of_a_wallet_with_code_signs(judge, wallet):
+    """An account with delegated code (EIP-7702) has code and a key."""
+    wallet(REVERTS)
+    for kind in (0, 1):
+        assert judge.believes(sign(order(signature_type=kind), judge.domain, KEYS[ALICE]))
+
+
+@pytest.mark.parametrize("code", [
+    REVERTS, BURNS, bytes.fromhex("00"),
+    bytes.fromhex("631626ba7e60005260206000f3"),  # the answer at the wrong end of the word
+    bytes.fromhex("631626ba7e60e01b60005260046000f3"),  # four bytes
+    bytes.fromhex("60016000556000") + bytes.fromhex("631626ba7e60e01b60005260206000f3"),  # writes
+    bytes.fromhex("620200005ffd"), bytes.fromhex("620200005ff3"),  # 128 KiB
+])  # fmt: skip
+def test_other_answers_of_a_wallet_reject_the_signature(judge, wallet, code):
+    wallet(code)
+    assert not judge.believes(with_signature(order(), b"any bytes at all"))
 
 
 def test_order_type_hash_equals_the_ctf_exchange():

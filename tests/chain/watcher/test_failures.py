@@ -30,7 +30,7 @@ from tests.chain.settlements import (
 )
 from tests.chain.wallets import BURNS, REVERTS, UNIT, calldata, receipt_of
 
-LONGER_S = DELAY_S + 10
+LONGER_S = DELAY_S + 70
 
 
 @pytest.fixture(scope="module", params=KINDS)
@@ -253,14 +253,15 @@ def test_wallet_with_code_is_not_responsible_for_missing_funds_of_others(world, 
     ]
 
 
-def test_fill_settles_after_a_late_approval(world, worker, market, pair):
+def test_failed_fill_stays_failed_after_a_late_approval(world, worker, market, pair):
     late = market.maker(approved=False)
     fill = market.trade(late, pair[1])
     assert error_and_wallets(world, settle(world, worker, fill), [fill]) == [
         ("ERC20InsufficientAllowance", (late.address,))
     ]
     approve_exchange(late)
-    assert outcomes(world, settle(world, worker, fill), [fill]) == ["Settled"]
+    again = [fill, replace(fill, trade_id=str(int(fill.trade_id) ^ 1))]
+    assert outcomes(world, settle(world, worker, *again), again) == ["FailedBefore", "Settled"]
 
 
 def test_unknown_fills_have_no_responsible_wallet(world):

@@ -2,9 +2,8 @@
 
 import asyncio
 
-from clob_server.chain.operations.base import Lock
+from clob_server.chain.operations.base import Lock, Locks
 from clob_server.chain.operations.reserved import Reservation, ReservedAmounts
-from clob_server.chain.worker.operations import Locks
 
 
 async def holders_in_order(*requests):

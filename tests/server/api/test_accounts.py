@@ -122,8 +122,8 @@ async def test_balance_and_allowance_of_the_chain_are_apart(tmp_path):
             each["asset"]: each["chain"] for each in (await body_of(server, CAROL))["balances"]
         }
         assert chain == {
-            COLLATERAL: {"balance": "7", "allowance": "3"},
-            YES: {"balance": "5", "allowance": None},
+            COLLATERAL: {"balance": "7", "allowance": "3", "requested": None},
+            YES: {"balance": "5", "allowance": None, "requested": None},
             NO: None,
         }
 

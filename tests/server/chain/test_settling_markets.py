@@ -31,6 +31,14 @@ def test_market_reports_that_its_trades_settle(server):
     assert good(server.http.get("/api/markets/rain"))["settlement"] == "none"
 
 
+def test_escrow_market_reports_its_custody(server):
+    made = good(create(server.live, "drizzle", custody="escrow"))
+    assert (made["settlement"], made["custody"], made["stalled"]) == ("chain", "escrow", None)
+    assert made["collateral"] == server.contracts.collateral
+    assert good(server.http.get("/api/markets/drizzle"))["custody"] == "escrow"
+    assert good(create(server.live, "hail"))["custody"] == "wallet"
+
+
 def test_terms_can_be_chosen_for_a_settling_market(server):
     terms = {"complementary": True, "minSize": "200", "incomingFeeRateBps": 30}
     made = good(create(server.live, "thaw", **terms))

@@ -31,6 +31,7 @@ from clob_server.core.commands import (
     Grant,
     KeepSwitches,
     OrderCharge,
+    RecordCustody,
     RecordOpener,
     RecordRestore,
     ReviseTrades,
@@ -42,6 +43,7 @@ from clob_server.core.commands import (
     SetHeartbeat,
     SetOutcome,
     SignatureRecord,
+    StallMarket,
     TradeEnd,
     decode_own,
     encode,
@@ -215,6 +217,14 @@ GOLDEN = [
     (
         RecordOpener(now_ms=NOW_MS, market="rain", payer=bytes(range(8))),
         "9193cf0000018bcfe5687ba47261696ec4080001020304050607",
+    ),
+    (
+        RecordCustody(now_ms=NOW_MS, market="rain", custody="escrow"),
+        "9293cf0000018bcfe5687ba47261696ea6657363726f77",
+    ),
+    (
+        StallMarket(now_ms=NOW_MS, market="rain", reason="late"),
+        "9393cf0000018bcfe5687ba47261696ea46c617465",
     ),
     (
         RecordRestore(

@@ -40,12 +40,14 @@ from clob_server.core.commands import (
     GiveBack,
     Grant,
     OrderCharge,
+    RecordCustody,
     RecordOpener,
     SendTrades,
     SetBudgets,
     SetDelegate,
     SetOutcome,
     SignatureRecord,
+    StallMarket,
     TradeEnd,
     encode,
 )
@@ -87,6 +89,8 @@ def server_command(rng, now_ms):
             GiveBack(operation=rng.choice("pqr"), now_ms=now_ms),
             RecordOpener(market=name, payer=name.encode(), now_ms=now_ms),
             BindMarket(market=name, condition=CONDITION, now_ms=now_ms),
+            RecordCustody(market=name, custody="escrow", now_ms=now_ms),
+            StallMarket(market=rng.choice(("m", "n", name)), reason="late", now_ms=now_ms),
             OrderCharge(charges=((name.encode(), rng.randrange(4)),), now_ms=now_ms),
             *chain_commands(rng, now_ms),
         )

@@ -57,6 +57,7 @@ def test_every_metric_but_a_few_is_in_an_alert_or_on_the_dashboard(live):
         "clob_keys",
         "clob_operations_total",
         "clob_settlement_block",
+        "clob_settlement_block_age_seconds",
         "clob_settlement_seconds",
         "clob_settlement_wallets",
     }

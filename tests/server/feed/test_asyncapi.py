@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 import clob_server
-from clob import AddMarket, Limits, Reduce, SetLimits
+from clob import AddMarket, Limits, Mode, Reduce, SetLimits, SetMode
 from clob.wire.messages import EVERY, PLAIN
 from clob_server.feed.asyncapi import document
 from tests.matchers import buy, market, sell
@@ -71,18 +71,19 @@ async def every_message():
         await extended.send(type="ping")
         await extended.send(type="request", id=7, operation="create_order", body={"maker": MAKER})
         await extended.send(type="subscribe", channel="settlement", id="x")
-        await extended.send(type="subscribe", channel="settlement", maker=ALICE)
+        await extended.send(type="subscribe", channel="settlement", maker=ALICE, extended=True)
         fields = {"market": "n", "token": YES, "now_ms": 3}
         await harness.apply(
             sell("e", 60, 100, maker=ALICE, **fields), buy("f", 60, 100, maker=BOB, **fields)
         )
         await harness.apply(sent(3, now_ms=4))
         await harness.apply(ended(3, reason="nothing is left", now_ms=5))
+        await harness.apply(SetMode(market="n", mode=Mode.HALTED, now_ms=6))
 
         def heartbeats():
             return {m["channel"] for m in extended.messages if m["type"] == "heartbeat"}
 
-        await until(lambda: heartbeats() == {"orderbook", "user"})
+        await until(lambda: heartbeats() == {"orderbook", "user", "settlement"})
         for kind in ("ticker", "candles"):
             await until(lambda kind=kind: any(m["type"] == kind for m in extended.messages))
         await extended.send(type="unsubscribe", channel="orderbook", marketId="m")

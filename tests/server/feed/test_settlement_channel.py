@@ -4,7 +4,8 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from clob import AddMarket
+from clob import AddMarket, Mode, SetMode
+from clob_server.core.commands import StallMarket
 from clob_server.feed import settlement_channel
 from clob_server.feed.settlement_channel import WRITES_MAX
 from tests.matchers import buy, market, sell
@@ -238,6 +239,35 @@ async def test_extended_client_receives_subscribed_heartbeat_and_unsubscribed():
         await trade(harness)
         assert client.received() == []
         assert not harness.feed.channels.settlements
+
+
+def modes(client):
+    """Return the received modes: market, mode, and the reason of a stop."""
+    found = [each for each in client.received() if each["type"] == "mode"]
+    return [
+        (each["marketId"], each["data"]["mode"], (each["data"]["stalled"] or {}).get("reason"))
+        for each in found
+    ]
+
+
+async def test_extended_clients_receive_the_modes_of_markets_that_settle():
+    async with running_markets(settling(), settling("n", 201)) as harness:
+        await harness.apply(AddMarket(market=market("plain", yes="7", no="8"), now_ms=1))
+        of_market = await subscribed_client(harness, marketId="m", extended=True)
+        of_maker = await subscribed_client(harness, maker=ALICE, extended=True)
+        plain = await subscribed_client(harness, marketId="m")
+        for client in (of_market, of_maker):
+            client.received()
+        stall = StallMarket(market="m", reason="late", now_ms=2)
+        await harness.apply(SetMode(market="m", mode=Mode.CANCEL_ONLY, now_ms=2), stall)
+        stopped = ("m", "cancelOnly", "late")
+        assert modes(of_market) == modes(of_maker) == [stopped]
+        await harness.apply(SetMode(market="m", mode=Mode.OPEN, now_ms=3))
+        await harness.apply(SetMode(market="n", mode=Mode.HALTED, now_ms=4))
+        await harness.apply(SetMode(market="plain", mode=Mode.HALTED, now_ms=4))
+        assert modes(of_market) == [("m", "open", None)]
+        assert modes(of_maker) == [("m", "open", None), ("n", "halted", None)]
+        assert plain.received() == []
 
 
 @pytest.mark.parametrize(

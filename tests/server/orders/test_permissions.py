@@ -3,13 +3,21 @@
 from types import SimpleNamespace
 
 import pytest
+from msgspec.structs import replace
 
-from clob.errors import InsufficientBalanceError, PriceOutOfRangeError, UnknownMarketError
+from clob import Mode, SetMode
+from clob.errors import (
+    InsufficientBalanceError,
+    MarketNotOpenError,
+    PriceOutOfRangeError,
+    UnknownMarketError,
+)
 from clob.signing import SignerNotAuthorisedError, TakerNotSupportedError
 from clob_server.api.problems import ApiError
 from clob_server.chain.eth.accounts import OPERATOR
-from clob_server.chain.events import WalletHolding
-from clob_server.core.commands import FollowChain, SetDelegate
+from clob_server.chain.events import WalletHolding, escrow_asset
+from clob_server.core.commands import FollowChain, SetDelegate, StallMarket
+from clob_server.core.rejections import MarketStalledError
 from clob_server.orders.auto_open import AutoOpening
 from clob_server.orders.preview import OrderPreview
 from tests.chain.exchange.comparison import ALICE, BOB, CAROL, SAFE, Comparison, amounts
@@ -110,6 +118,29 @@ def test_seller_must_allow_another_payee(beside):
     assert beside.place(beside.unsigned(CAROL, BUY, 40, ONE, wallet=SAFE))
 
 
+def test_signed_order_names_a_wallet_that_the_contract_knows(beside):
+    """The signature does not cover the wallet, so the contract's permission decides."""
+    terms = amounts(BUY, 5 * ONE, 10 * ONE)
+    known = {**beside.signed(CAROL, BUY, *terms), "smartWallet": SAFE}
+    [added] = beside.place(known)
+    assert beside.exchange.matcher.order(added.order_id).order.smart_wallet == SAFE
+    assert beside.exchange.matcher.balance(SAFE, SAFE).reserved == 5 * ONE
+    assert beside.place({**beside.signed(CAROL, SELL, *terms[::-1]), "smartWallet": SAFE})
+    unknown = {**beside.signed(CAROL, BUY, *terms), "smartWallet": BOB}
+    assert_rejected(beside, unknown, "WALLET_NOT_ALLOWED", f"{BOB} must call setPayer({CAROL}")
+    unknown = {**beside.signed(CAROL, SELL, *terms[::-1]), "smartWallet": BOB}
+    assert_rejected(beside, unknown, "WALLET_NOT_ALLOWED", f"{CAROL} must call setPayee({BOB}")
+    takes_back(beside, "payer", SAFE, CAROL)
+    again = {**beside.signed(CAROL, BUY, *terms), "smartWallet": SAFE}
+    assert_rejected(beside, again, "WALLET_NOT_ALLOWED", "setPayer")
+
+
+def test_signed_order_in_other_markets_names_no_wallet(beside):
+    body = {**bid(beside), "smartWallet": SAFE, "marketId": "elsewhere"}
+    with pytest.raises(ApiError, match="smartWallet must be the maker or absent"):
+        beside.placement.read_signed(body)
+
+
 def test_other_markets_need_no_permissions(beside):
     body = {**beside.unsigned(ALICE, BUY, 50, ONE, wallet=BOB), "marketId": "elsewhere"}
     assert beside.placement.read(body).order.smart_wallet == BOB
@@ -199,6 +230,28 @@ def test_order_read_before_its_market_opened_is_rejected(beside):
         AutoOpening(beside.exchange, 10, 10)(late.new().submit, b"", {}, beside.now_ms)
 
 
+# ----- markets that stopped ------------------------------------------------------------------
+
+
+def test_order_in_a_market_that_stopped_gets_the_reason(beside):
+    beside.place(beside.signed(BOB, SELL, *amounts(SELL, 2 * ONE, 4 * ONE)))
+    beside.do(SetMode, market="rain", mode=Mode.CANCEL_ONLY)
+    body, words = bid(beside), "accepts cancels only until it opens again by itself: late"
+    with pytest.raises(MarketNotOpenError):
+        preview(beside).simulate(CALL, {"marketId": "rain", **body})
+    beside.do(StallMarket, market="rain", reason="late")
+    with pytest.raises(MarketStalledError, match=words):
+        preview(beside).simulate(CALL, {"marketId": "rain", **body})
+    rejection = beside.place(body)
+    order = beside.placement.read({"marketId": "rain", **body}).order
+    assert beside.placement.explained(order, "rain", rejection).code == "MARKET_STALLED"
+    beside.do(SetMode, market="rain", mode=Mode.HALTED)
+    with pytest.raises(MarketNotOpenError):
+        preview(beside).simulate(CALL, {"marketId": "rain", **body})
+
+
+# ----- missing funds -------------------------------------------------------------------------
+
 USD = "the collateral"
 
 
@@ -233,6 +286,25 @@ def test_missing_collateral_tells_balance_and_approval_apart(beside, holding, sa
     assert says in text
     assert (f"approve({EXCHANGE}, {4_000 * ONE})" in text) is ("approve" in calls)
     assert ("POST /api/gasless/faucet" in text) is ("faucet" in calls)
+
+
+@pytest.mark.parametrize("side", [BUY, SELL])
+@pytest.mark.parametrize("is_reported", [True, False])
+def test_missing_escrow_names_the_deposit(beside, side, is_reported):
+    terms = replace(beside.exchange.markets["rain"], collateral=escrow_asset(SAFE))
+    order = beside.placement.read(
+        {"marketId": "rain", **beside.unsigned(CAROL, side, 50, ONE)}
+    ).order
+    holding = WalletHolding(wallet=CAROL, asset="11", amount="3", balance="7", requested="4")
+    rejection = beside.placement.permissions.with_remedy(
+        order, terms, InsufficientBalanceError("too little"), holding if is_reported else None
+    )
+    asset, needed = ("0", ONE // 2) if side is BUY else ("11", ONE)
+    assert f"deposit({CAROL}, {asset}, {needed}) or more at {EXCHANGE}" in str(rejection)
+    assert "POST /api/gasless/deposit" in str(rejection)
+    assert "approve" not in str(rejection)
+    state = "has 7 wei in escrow and requested 4 wei of it back"
+    assert (state in str(rejection)) is is_reported
 
 
 @pytest.mark.parametrize("amount", [None, 0, ONE])

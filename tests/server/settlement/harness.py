@@ -50,8 +50,8 @@ class Chain:
     def start_watching(self, message):
         self.watched.append(message)
 
-    def watch_tokens(self, tokens):
-        self.watched_tokens.append(tokens)
+    def watch_tokens(self, tokens, escrow_tokens=()):
+        self.watched_tokens.append((tokens, escrow_tokens))
 
     async def run_operation(self, name, body, now_ms):
         answer = asyncio.get_running_loop().create_future()

@@ -5,8 +5,16 @@ import asyncio
 import pytest
 
 from clob import Side
-from clob_server.chain.events import NonceRaised, Permission, SettlementResult
+from clob.errors import InsufficientBalanceError
+from clob_server.chain.events import (
+    NonceRaised,
+    Permission,
+    SettlementResult,
+    WalletHolding,
+    escrow_asset,
+)
 from clob_server.core.commands import EndTrades, FollowChain
+from clob_server.core.state import ServerState
 from clob_server.settlement import inbox, reconcile
 from tests.server.engines import assert_as_logged, logged
 from tests.server.settlement.harness import (
@@ -28,6 +36,7 @@ from tests.server.settlement.harness import (
 )
 
 PIECE = 4
+ESCROW = escrow_asset(USD)
 
 
 def cost(count):
@@ -222,6 +231,83 @@ async def test_unwatched_accounts_are_emptied_after_settlement():
         assert harness.balance(PAYEE, USD) == harness.balance("fees", USD) == 0
         assert harness.balance("fees", "f-yes") == 0
         assert harness.settlement.inbox.difference() == 0
+
+
+# ----- escrow --------------------------------------------------------------------------------
+
+
+async def start_escrow(harness):
+    """Open an escrow market, and report deposits of a buyer and a seller."""
+    await harness.open("e", collateral=ESCROW)
+    await harness.start_worker()
+    rich = (in_escrow(BUYER, ESCROW, RICH), in_escrow(SELLER, "e-yes", RICH))
+    await harness.receive(first_update(holdings=(*first_update().holdings, *rich)))
+
+
+def in_escrow(wallet, asset, balance, requested=0):
+    """Return the report of an escrow."""
+    return WalletHolding(
+        wallet=wallet,
+        asset=asset,
+        amount=str(balance - requested),
+        balance=str(balance),
+        requested=str(requested),
+    )
+
+
+async def test_escrow_and_wallet_are_two_accounts():
+    async with SettlementHarness(settle_every_s=3600.0) as harness:
+        await start_escrow(harness)
+        await harness.receive(update(2, holdings=(holding(BUYER, USD, 0),)))
+        await harness.order(BUYER, Side.BUY, token="e-yes")
+        with pytest.raises(InsufficientBalanceError, match="0 wei of 'usd' available"):
+            await harness.order(BUYER, Side.BUY)
+        assert harness.balance(BUYER, ESCROW) == RICH
+        assert harness.settlement.inbox.difference() == 0
+        await harness.do(reconcile.SetBalance, wallet=BUYER, asset=ESCROW, amount=1)
+        assert harness.settlement.inbox.difference() == 1
+
+
+async def test_collateral_of_wallets_counts_without_a_wallet_market():
+    async with SettlementHarness(ServerState()) as harness:
+        await harness.open("e", collateral=ESCROW)
+        await harness.start_worker()
+        reported = (holding(BUYER, USD, 7), in_escrow(BUYER, ESCROW, 5))
+        await harness.receive(first_update(holdings=reported))
+        assert (harness.balance(BUYER, USD), harness.balance(BUYER, ESCROW)) == (7, 5)
+        assert harness.settlement.inbox.difference() == 0
+
+
+async def test_requested_withdrawal_cancels_the_newest_orders_that_it_uncovers():
+    async with SettlementHarness(settle_every_s=3600.0) as harness:
+        await start_escrow(harness)
+        await harness.receive(update(2, holdings=(in_escrow(BUYER, ESCROW, 100),)))
+        old, new = [await harness.order(BUYER, Side.BUY, token="e-yes") for _ in "ab"]
+        await harness.receive(update(3, holdings=(in_escrow(BUYER, ESCROW, 100, requested=40),)))
+        assert (is_resting(harness, old), is_resting(harness, new)) == (True, False)
+        account = harness.exchange.matcher.balance(BUYER, ESCROW)
+        assert (account.balance, account.reserved, account.available) == (60, 50, 10)
+        assert_as_logged(harness.engine, harness.log)
+
+
+async def test_trade_before_a_request_settles_from_the_requested_amount():
+    async with SettlementHarness() as harness:
+        await start_escrow(harness)
+        await harness.receive(update(2, holdings=(in_escrow(BUYER, ESCROW, 50),)))
+        await harness.order(SELLER, Side.SELL, token="e-yes")
+        await harness.order(BUYER, Side.BUY, token="e-yes")
+        await harness.receive(update(3, holdings=(in_escrow(BUYER, ESCROW, 50, requested=50),)))
+        assert harness.exchange.matcher.balance(BUYER, ESCROW).available == -50
+        await harness.wait_until(lambda: harness.settling.sent)
+        reported = (in_escrow(BUYER, "e-yes", 100), in_escrow(SELLER, ESCROW, 50))
+        left = WalletHolding(wallet=BUYER, asset=ESCROW, amount="0", balance="0", requested="50")
+        sold = in_escrow(SELLER, "e-yes", RICH - 100)
+        ends = (harness.settled(1),)
+        await harness.receive(update(4, settlements=ends, holdings=(*reported, left, sold)))
+        assert harness.balance(BUYER, "e-yes") == 100
+        assert harness.exchange.matcher.balance(BUYER, ESCROW).available == 0
+        assert harness.settlement.inbox.difference() == 0
+        assert harness.settlement.inbox.holding(BUYER, ESCROW).requested == "50"
 
 
 # ----- status --------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ import pytest
 
 from clob import CancelAll, Funds, Mode, RemoveMarket, SetBalance, SetMode, Side
 from clob_server.chain.eth.exchange_abi import FILLS_MAX
-from clob_server.chain.events import StartWatching
+from clob_server.chain.events import StartWatching, escrow_asset
 from clob_server.cli.options import read_settings
 from clob_server.core.commands import SendTrades, SetOutcome
 from clob_server.settings import SettingsError
@@ -32,6 +32,7 @@ from tests.server.settlement.harness import (
 )
 
 SOON_S = 0.02
+ESCROW = escrow_asset("usd")
 
 
 @pytest.fixture
@@ -52,6 +53,52 @@ async def test_full_batch_is_sent_at_once_and_the_rest_after_settle_every_s():
         assert len(harness.chain.requests) == 1
         harness.now_ms += 300
         assert await harness.requested(2) == [4]
+
+
+async def open_escrow(harness):
+    """Open an escrow market ``e`` whose seller and buyer are rich."""
+    await harness.open("e", collateral=ESCROW)
+    for wallet, asset in ((BUYER, ESCROW), (SELLER, "e-yes")):
+        await harness.do(SetBalance, wallet=wallet, asset=asset, amount=RICH)
+
+
+async def test_operation_has_trades_of_one_custody():
+    async with SettlementHarness(settle_every_s=0.05) as harness:
+        await open_escrow(harness)
+        await harness.start_worker()
+        await harness.trade(1)
+        await harness.trade(4, token="e-yes")
+        await harness.trade(1)
+        await harness.wait_until(lambda: len(harness.chain.requests) == 3)
+        sent = [(body.custody, harness.numbers(index)) for index, body in bodies(harness)]
+        assert sent == [("escrow", [2, 3, 4]), ("wallet", [1, 6]), ("escrow", [5])]
+
+
+async def test_full_batches_of_one_custody_do_not_delay_the_other():
+    async with SettlementHarness(settle_every_s=0.05, settle_trades_max=2) as harness:
+        await open_escrow(harness)
+        await harness.trade(1)
+        harness.now_ms += 50
+        await harness.trade(4, token="e-yes")
+        await harness.start_worker()
+        await harness.wait_until(lambda: len(harness.chain.requests) == 3)
+        assert [body.custody for _, body in bodies(harness)] == ["wallet", "escrow", "escrow"]
+
+
+async def test_worker_gets_the_tokens_of_escrow_markets_apart():
+    async with SettlementHarness() as harness:
+        await open_escrow(harness)
+        await harness.start_worker()
+        [message] = harness.chain.watched
+        assert message.tokens == ["m-yes", "m-no"]
+        assert message.escrow_tokens == ["e-yes", "e-no"]
+        await harness.open("e2", collateral=ESCROW)
+        assert harness.chain.watched_tokens == [([], ["e2-yes", "e2-no"])]
+
+
+def bodies(harness):
+    """Yield the requested operations: index and body."""
+    return ((index, body) for index, (_, body, _) in enumerate(harness.chain.requests))
 
 
 async def test_clock_that_steps_back_delays_no_trade():
@@ -306,7 +353,7 @@ async def test_worker_watches_both_tokens_of_a_market():
         assert harness.chain.watched == [start_watching("m-yes", NO)]
         await harness.open("n")
         await harness.trade(2)
-        assert harness.chain.watched_tokens == [["n-yes", "n-no"]]
+        assert harness.chain.watched_tokens == [(["n-yes", "n-no"], [])]
 
 
 async def test_removed_market_is_watched_again_once_it_is_created_again():
@@ -316,9 +363,9 @@ async def test_removed_market_is_watched_again_once_it_is_created_again():
         await harness.do(SetMode, market="n", mode=Mode.RESOLVED)
         await harness.do(RemoveMarket, market="n")
         await harness.trade(1)
-        assert harness.chain.watched_tokens == [["n-yes", "n-no"]]
+        assert harness.chain.watched_tokens == [(["n-yes", "n-no"], [])]
         await harness.open("n", yes="other")
-        assert harness.chain.watched_tokens[1:] == [["other", "n-no"]]
+        assert harness.chain.watched_tokens[1:] == [(["other", "n-no"], [])]
 
 
 async def test_first_market_that_settles_starts_watching():
