@@ -1,10 +1,11 @@
-"""Methods of a client in the words of a trader: buy, sell, replace, reduce, cancel, split, merge.
+"""Methods of a client in the words of a trader: buy, sell, cancel, split, merge, wrap.
 
 They add the signature, the token id, the salt and the time of the server.
 """
 
 import secrets
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any, Final, Literal, TypeAlias, TypedDict, TypeVar, Unpack
 from urllib.parse import urlsplit
 
@@ -16,6 +17,7 @@ from clob.client.errors import (
     InvalidCallError,
     ResponseError,
     UnavailableError,
+    UnexpectedReplyError,
     unexpected,
 )
 from clob.client.order_routes import OrderRoutes
@@ -36,7 +38,14 @@ from clob.signing import (
 from clob.signing.messages import BOTH_SIDES
 from clob.signing.order import ZERO_ADDRESS
 from clob.wire.markets import MarketBody
-from clob.wire.operations import MergeAnswer, Permit, RedeemAnswer, SplitAnswer
+from clob.wire.operations import (
+    MergeAnswer,
+    Permit,
+    RedeemAnswer,
+    SplitAnswer,
+    UnwrapAnswer,
+    WrapAnswer,
+)
 from clob.wire.orders import (
     CancelledBody,
     CreatedBody,
@@ -49,6 +58,8 @@ from clob.wire.orders import (
 )
 
 AnySide: TypeAlias = Side | Literal["BUY", "SELL"]
+AnyPermit: TypeAlias = bool | int | Permit
+PermitToken: TypeAlias = Literal["collateral", "stablecoin"]
 T = TypeVar("T")
 
 CLIENT: Final = "client:"
@@ -63,7 +74,10 @@ PERMIT_S: Final = 3_600
 """Seconds for which a permit is valid."""
 NONCES: Final = "0x7ecebe00"
 NAME: Final = "0x06fdde03"
-"""Functions of the collateral: ``nonces(address)`` and ``name()``."""
+VERSION: Final = "0x54fd4d50"
+"""Functions of a token with permits: ``nonces(address)``, ``name()`` and ``version()``."""
+SCALE: Final = "0x9d8e2177"
+"""Function of the collateral: ``UNIT()``, its wei for the smallest unit of the stablecoin."""
 WORD: Final = 32
 """Bytes of a number that a contract returns."""
 
@@ -396,7 +410,7 @@ class Trading(OrderRoutes):
 
     @Method
     def split(
-        self, market: str, amount: AnySize, *, permit: bool | int | Permit = False
+        self, market: str, amount: AnySize, *, permit: AnyPermit = False
     ) -> Steps[SplitAnswer]:
         """Convert collateral of the maker into the same amount of both tokens of a market.
 
@@ -409,30 +423,59 @@ class Trading(OrderRoutes):
                 or the result of :meth:`sign_permit`. It is used if the approval is too small.
         """
         body = yield from self.conversion(market, amount)
-        if permit is True:
-            permit = yield from Trading.sign_permit(self, amount)
-        elif permit is not False and not isinstance(permit, Permit):
-            permit = yield from Trading.sign_permit(self, amount, deadline_s=permit)
-        if isinstance(permit, Permit):
-            body["permit"] = msgspec.to_builtins(permit)
+        yield from self.add_permit(body, amount, permit, "collateral")
         return (yield from OrderRoutes.post_split(self, body))
 
     @Method
-    def sign_permit(self, amount: AnySize, *, deadline_s: int | None = None) -> Steps[Permit]:
-        """Sign an approval of collateral for the operator (EIP-2612), without a transaction.
+    def wrap(self, amount: AnySize, *, permit: AnyPermit = False) -> Steps[WrapAnswer]:
+        """Convert stablecoin of the maker into collateral; the operator needs an approval of it.
 
-        The number of earlier permits, and the name of the collateral, are read from a node, see
+        Args:
+            amount: amount of collateral, an int in wei, or a str in units; a multiple of the
+                smallest unit of the stablecoin.
+            permit: see :meth:`split`; for the stablecoin, if that has permits.
+        """
+        body = {"user": self.maker, "amount": str(size_in_wei("amount", amount))}
+        yield from self.add_permit(body, amount, permit, "stablecoin")
+        return (yield from OrderRoutes.post_wrap(self, body))
+
+    @Method
+    def unwrap(self, amount: AnySize, *, permit: AnyPermit = False) -> Steps[UnwrapAnswer]:
+        """Convert collateral of the maker into stablecoin; see :meth:`wrap` and :meth:`split`."""
+        body = {"user": self.maker, "amount": str(size_in_wei("amount", amount))}
+        yield from self.add_permit(body, amount, permit, "collateral")
+        return (yield from OrderRoutes.post_unwrap(self, body))
+
+    def add_permit(
+        self, body: dict[str, Any], amount: AnySize, permit: AnyPermit, token: PermitToken
+    ) -> Steps[None]:
+        """Add a permit to the body of an operation; sign it unless it is signed."""
+        if permit is True:
+            permit = yield from Trading.sign_permit(self, amount, token=token)
+        elif permit is not False and not isinstance(permit, Permit):
+            permit = yield from Trading.sign_permit(self, amount, deadline_s=permit, token=token)
+        if isinstance(permit, Permit):
+            body["permit"] = msgspec.to_builtins(permit)
+
+    @Method
+    def sign_permit(
+        self, amount: AnySize, *, deadline_s: int | None = None, token: PermitToken = "collateral"
+    ) -> Steps[Permit]:
+        """Sign an approval of a token for the operator (EIP-2612), without a transaction.
+
+        The number of earlier permits, and the name of the token, are read from a node, see
         ``rpc_url`` of the client.
 
         Args:
-            amount: an int in wei, or a str in units.
+            amount: amount of collateral, an int in wei, or a str in units.
             deadline_s: last Unix second; None is an hour from now, by the server's time.
+            token: ``collateral``, or the ``stablecoin`` that it wraps.
 
         Raises:
             InvalidCallError: the client does not sign for the maker itself, or there is no node.
             UnavailableError: the chain is not ready.
             ConnectionFailedError: the node cannot be reached.
-            UnexpectedReplyError: the node does not know the collateral.
+            UnexpectedReplyError: the node does not know the token, or it has no permits.
         """
         value = size_in_wei("amount", amount)
         if self.signer is None or not self.signs_for_maker:
@@ -441,8 +484,9 @@ class Trading(OrderRoutes):
             )
         chain = (yield from OrderRoutes.info(self)).chain
         if chain is None:
-            raise InvalidCallError("this server has no chain, so there is no collateral to split")
-        if chain.collateral is None or chain.operator is None:
+            raise InvalidCallError("this server has no chain, so there is no collateral")
+        contract = chain.stablecoin if token == "stablecoin" else chain.collateral
+        if contract is None or chain.collateral is None or chain.operator is None:
             text = f"the chain is {chain.state}"
             raise UnavailableError("CHAIN_UNAVAILABLE", text, status=503, retryable=True)
         url = self.rpc_url or chain.rpc_url
@@ -452,8 +496,14 @@ class Trading(OrderRoutes):
                 "client"
             )
         owner = self.maker
-        nonce = yield from self.call_contract(url, chain.collateral, f"{NONCES}{owner[2:]:0>64}")
-        name = yield from self.call_contract(url, chain.collateral, NAME)
+        nonce = yield from self.call_contract(url, contract, f"{NONCES}{owner[2:]:0>64}")
+        name = yield from self.call_contract(url, contract, NAME)
+        version = "1"
+        if token == "stablecoin":
+            scale = yield from self.call_contract(url, chain.collateral, SCALE)
+            value //= max(1, int.from_bytes(scale[:WORD]))
+            with suppress(UnexpectedReplyError):  # a token without this function has the first one
+                version = text_in((yield from self.call_contract(url, contract, VERSION)))
         if deadline_s is None:
             deadline_s = (yield from self.read_now_ms()) // 1000 + PERMIT_S
         unsigned = SignedPermit(
@@ -463,7 +513,7 @@ class Trading(OrderRoutes):
             nonce=int.from_bytes(nonce[:WORD]),
             deadline=whole("deadline_s", deadline_s, "Unix seconds"),
         )
-        domain = Domain(text_in(name), "1", chain.id, chain.collateral)
+        domain = Domain(text_in(name), version, chain.id, contract)
         signed = (yield from self.signer.signed(unsigned, domain)).signature
         return Permit(
             value=str(value),
@@ -493,7 +543,7 @@ class Trading(OrderRoutes):
             result = b""
         if len(result) < WORD:
             start = reply.content[:200].decode(errors="replace")
-            text = f"the node {host} cannot read the collateral {contract}"
+            text = f"the node {host} cannot read the contract {contract}"
             raise unexpected(f"{text} (status {reply.status})", start)
         return result
 

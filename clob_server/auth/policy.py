@@ -154,6 +154,8 @@ ROUTE_RULES: Final[Mapping[str, RouteRule]] = {
     "gasless_split": _GASLESS,
     "gasless_merge": _GASLESS,
     "gasless_redeem": _GASLESS,
+    "gasless_wrap": _GASLESS,
+    "gasless_unwrap": _GASLESS,
     "gasless_operation": _READ,
     "gasless_faucet": RouteRule(OPEN, Rule(Needs.UNAVAILABLE)),
     "root": _OPEN,

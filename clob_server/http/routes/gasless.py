@@ -1,4 +1,4 @@
-"""Gasless routes: split, merge, redeem, and the faucet of the test environment.
+"""Gasless routes: split, merge, redeem, wrap, unwrap, and the faucet of the test environment.
 
 The operator pays the gas. A request is read and checked completely before anything is sent.
 """
@@ -18,6 +18,8 @@ from clob.wire.operations import (
     Permit,
     RedeemBody,
     SplitBody,
+    UnwrapBody,
+    WrapBody,
 )
 from clob_server.api.faults import check_names, present, read_wallet, wrong
 from clob_server.api.problems import ApiError, Fault, Headers
@@ -40,6 +42,7 @@ ID_MAX: Final = 128
 FAUCET: Final = frozenset(("user",))
 """The fields of each body."""
 REDEEM: Final = FAUCET | {"conditionId"}
+WRAP: Final = FAUCET | {"amount", "permit"}
 CONVERSION: Final = REDEEM | {"amount", "yesTokenId", "noTokenId"}
 SPLIT: Final = CONVERSION | {"permit"}
 PERMIT: Final = frozenset(("value", "deadline", "v", "r", "s"))
@@ -76,6 +79,18 @@ async def redeem(call: Request) -> Reply:
     user = read_wallet("user", body.get("user"))
     condition_id = read_word("conditionId", body.get("conditionId"))
     return await run_operation(call, user, RedeemBody(user=user, condition_id=condition_id))
+
+
+async def wrap(call: Request) -> Reply:
+    """Convert stablecoin into collateral."""
+    user, amount, permit = read_wrapping(call)
+    return await run_operation(call, user, WrapBody(user=user, amount=amount, permit=permit))
+
+
+async def unwrap(call: Request) -> Reply:
+    """Convert collateral into stablecoin."""
+    user, amount, permit = read_wrapping(call)
+    return await run_operation(call, user, UnwrapBody(user=user, amount=amount, permit=permit))
 
 
 async def faucet(call: Request) -> Reply:
@@ -143,16 +158,29 @@ def read_conversion(body: Mapping[str, Any]) -> tuple[str, str, dict[str, str]]:
     Returns:
         The wallet, the amount in wei, and the condition and tokens by the names in both operations.
     """
-    user = read_wallet("user", body.get("user"))
-    amount = fields.amount("amount", present("amount", body.get("amount"), AMOUNT_RULE))
-    if not amount:
-        raise fields.at("amount", InvalidAmountError("amount must be at least 1 wei; got 0"))
+    user, amount = read_wallet("user", body.get("user")), read_amount(body)
     tokens = {
         "condition_id": read_word("conditionId", body.get("conditionId")),
         "yes_token_id": read_token("yesTokenId", body.get("yesTokenId")),
         "no_token_id": read_token("noTokenId", body.get("noTokenId")),
     }
-    return user, str(amount), tokens
+    return user, amount, tokens
+
+
+def read_wrapping(call: Request) -> tuple[str, str, Permit | None]:
+    """Read the body of wrap and unwrap: the wallet, the amount in wei, the signed approval."""
+    call.server.lifecycle.check_open()
+    body = call.object(WRAP)
+    user, amount = read_wallet("user", body.get("user")), read_amount(body)
+    return user, amount, read_permit(body.get("permit"))
+
+
+def read_amount(body: Mapping[str, Any]) -> str:
+    """Read the amount of an operation, in wei."""
+    amount = fields.amount("amount", present("amount", body.get("amount"), AMOUNT_RULE))
+    if not amount:
+        raise fields.at("amount", InvalidAmountError("amount must be at least 1 wei; got 0"))
+    return str(amount)
 
 
 def read_word(path: str, value: object) -> str:
@@ -166,7 +194,7 @@ def read_token(path: str, value: object) -> str:
 
 
 def read_permit(value: object) -> Permit | None:
-    """Read a signed approval of collateral; None if absent or ``null``."""
+    """Read a signed approval; None if absent or ``null``."""
     if value is None:
         return None
     if not isinstance(value, dict):
@@ -217,6 +245,8 @@ ROUTES = (
     Route("gasless_split", "POST", "/api/gasless/split", split, reads_body=True),
     Route("gasless_merge", "POST", "/api/gasless/merge", merge, reads_body=True),
     Route("gasless_redeem", "POST", "/api/gasless/redeem", redeem, reads_body=True),
+    Route("gasless_wrap", "POST", "/api/gasless/wrap", wrap, reads_body=True),
+    Route("gasless_unwrap", "POST", "/api/gasless/unwrap", unwrap, reads_body=True),
     Route("gasless_faucet", "POST", "/api/gasless/faucet", faucet, reads_body=True),
     Route("gasless_operation", "GET", "/api/gasless/operations/{operationId}", operation),
 )
