@@ -135,7 +135,8 @@ class MarketTerms(Wire, frozen=True, kw_only=True):
     description: str
     """Additional information."""
     outcome: str | None
-    """``yes`` or ``no``; null until resolved."""
+    """``yes``, ``no``, or ``split`` if both tokens of an adopted condition pay, in the ratio of its
+    payouts on the chain; null until resolved."""
     min_size: str
     """Minimum order size, in wei."""
     resting_fee_rate_bps: int
@@ -149,7 +150,11 @@ class MarketTerms(Wire, frozen=True, kw_only=True):
     condition_id: str | None
     """Condition on the chain, 32 bytes in hex; null without one."""
     question_id: str | None
-    """Keccak-256 of market id, line feed and first question; null without a condition."""
+    """Keccak-256 of market id, line feed and first question, or the id that the oracle of an adopted
+    condition uses; null without a condition."""
+    oracle: str | None
+    """Address that resolves the condition: the operator, or that of an adopted condition; null
+    without a condition."""
     collateral: str | None
     """The ERC-20 token that backs its tokens; null without a condition."""
     chain: str | None

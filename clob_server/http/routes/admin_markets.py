@@ -13,7 +13,7 @@ from clob.errors import InvalidAmountError, MarketExistsError, MarketNotOpenErro
 from clob.signing import fields
 from clob.units import SIZE_MAX
 from clob.wire.admin import AdminMarketBody, ResolutionBody
-from clob_server.api.faults import missing
+from clob_server.api.faults import missing, wrong
 from clob_server.api.options import MIN_SIZE_WEI, known_market_id, market_id
 from clob_server.api.problems import ApiError
 from clob_server.api.request import Reply, reply
@@ -48,7 +48,7 @@ async def create_market(call: Request) -> Reply:
     """Create a market; without token ids, those of its question on the chain."""
     server, request = call.server, read_body(call, MarketRequest)
     name = market_id(request.market_id)
-    condition = condition_of(server, name, request) if request.yes_token_id is None else None
+    condition = await condition_of(server, name, request)
     yes, no = read_tokens(request) if condition is None else (condition.yes, condition.no)
     market = Market(
         id=name,
@@ -114,13 +114,33 @@ def create_commands(
     return (bind, command)
 
 
-def condition_of(server: Server, name: str, request: MarketRequest) -> Condition:
-    """Return the condition of a market without token ids; it needs a question and a chain."""
+async def condition_of(server: Server, name: str, request: MarketRequest) -> Condition | None:
+    """Return the condition of a market: an existing one, that of its question, or None.
+
+    A market without token ids needs a question or a condition, and a chain.
+    """
+    adopted = request.condition_id, request.oracle, request.question_id
+    if any(each is not None for each in adopted):
+        return await adopted_condition(server, request)
+    if request.yes_token_id is not None:
+        return None
     if not request.question:
         raise missing("yesTokenId", "may be omitted only with a question, on a server with a chain")
     if request.no_token_id is not None:
         raise missing("yesTokenId", "and noTokenId must be given together or both omitted")
     return server.conditions.new(name, request.question)
+
+
+async def adopted_condition(server: Server, request: MarketRequest) -> Condition:
+    """Return the condition that a request names."""
+    if request.yes_token_id is not None or request.no_token_id is not None:
+        raise wrong(
+            "yesTokenId", "must be omitted with conditionId, which determines it", "a token"
+        )
+    if request.condition_id is None or request.oracle is None or request.question_id is None:
+        raise missing("conditionId", "oracle and questionId must be given together")
+    condition_id, oracle = request.condition_id, request.oracle
+    return await server.conditions.adopted.find(condition_id, oracle, request.question_id)
 
 
 def settled_terms(server: Server, condition: Condition | None) -> dict[str, Any]:
@@ -229,6 +249,9 @@ async def resolve_market(call: Request) -> Reply:
         raise MarketNotOpenError(f"market {name} is already resolved")
 
     async with server.admin_lock:
+        condition = server.conditions.condition(name)
+        if condition is not None and condition.is_adopted:
+            await server.conditions.adopted.check_outcome(name, condition, outcome)
         await server.sequencer.submit(resolve)
     server.conditions.sync(name)
     market = server.state.matcher.market(name)
