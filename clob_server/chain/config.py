@@ -111,7 +111,7 @@ def embedded_node(settings: Settings) -> EmbeddedNode:
     folders = {kind: Path(settings.data_dir) / name for kind, name in NODE_FOLDERS.items()}
     wanted = settings.chain_node
     path = shutil.which(ANVIL if wanted in ("", EMBEDDED) else wanted) or ""
-    began = next((kind for kind, folder in folders.items() if folder.exists()), "")
+    began = next((kind for kind, folder in folders.items() if has_files(folder)), "")
     kind = EMBEDDED if wanted == EMBEDDED else ANVIL
     if not wanted:
         kind = began or (ANVIL if path else EMBEDDED)
@@ -121,6 +121,11 @@ def embedded_node(settings: Settings) -> EmbeddedNode:
             f"--data-dir another folder; got {wanted!r}"
         )
     return EmbeddedNode(kind, folders[kind], path if kind == ANVIL else "")
+
+
+def has_files(folder: Path) -> bool:
+    """Return whether a folder exists and is not empty."""
+    return folder.is_dir() and any(folder.iterdir())
 
 
 def check_chain(settings: Settings) -> None:

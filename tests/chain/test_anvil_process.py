@@ -186,11 +186,14 @@ def test_new_folder_uses_anvil_on_the_path_or_as_given(on_path, anvil, tmp_path,
 
 
 def test_folder_stays_with_the_node_that_it_began_with(on_path, tmp_path, monkeypatch):
-    (tmp_path / "old" / "devchain").mkdir(parents=True)
+    (tmp_path / "old" / "anvil").mkdir(parents=True)  # empty, as after a demo
+    (tmp_path / "old" / "devchain").mkdir()
+    (tmp_path / "old" / "devchain" / "chain.db").touch()
     assert chosen(tmp_path / "old") == ("embedded", "")
     with pytest.raises(SettingsError, match=r"--chain-node must be embedded, with which the chain"):
         chosen(tmp_path / "old", chain_node="anvil")
     (tmp_path / "new" / "anvil").mkdir(parents=True)
+    (tmp_path / "new" / "anvil" / "lock").touch()
     with pytest.raises(SettingsError, match=r"--chain-node must be anvil, .* got 'embedded'$"):
         chosen(tmp_path / "new", chain_node="embedded")
     monkeypatch.setenv("PATH", "")  # anvil was removed: there is no silent change to an empty chain
