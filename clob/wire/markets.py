@@ -150,8 +150,8 @@ class MarketTerms(Wire, frozen=True, kw_only=True):
     condition_id: str | None
     """Condition on the chain, 32 bytes in hex; null without one."""
     question_id: str | None
-    """Keccak-256 of market id, line feed and first question, or the id that the oracle of an adopted
-    condition uses; null without a condition."""
+    """Keccak-256 of market id, line feed and first question, or that of an adopted condition; null
+    without a condition."""
     oracle: str | None
     """Address that resolves the condition: the operator, or that of an adopted condition; null
     without a condition."""

@@ -72,7 +72,7 @@ class Anvil:
         if self._state.exists():
             arguments += ["--load-state", str(self._state)]
         try:
-            self.process: Final = subprocess.Popen(
+            self.process: Final[subprocess.Popen[str]] = subprocess.Popen(
                 [path, *arguments],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
@@ -83,7 +83,7 @@ class Anvil:
             )
         except OSError as error:
             raise AnvilError(f"{path} cannot be run: {error}") from error
-        self.url = self._read_url()
+        self.url: Final[str] = self._read_url()
         self._saved = self._head()
         self._next_save = 0.0
         self._keep_time()
