@@ -234,7 +234,7 @@ def check_permits(live, server):
         owner = client.maker
     with (
         Client(live.url, signer=KEY, rpc_url=live.url) as client,
-        pytest.raises(UnexpectedReplyError, match="cannot read the collateral"),
+        pytest.raises(UnexpectedReplyError, match="cannot read the contract"),
     ):
         client.sign_permit("1")
     with Client(live.url, signer=KEY, rpc_url="http://127.0.0.1:1/secret") as client:
