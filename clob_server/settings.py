@@ -23,6 +23,9 @@ NO_CHAIN: Final = "none"
 EMBEDDED: Final = "embedded"
 """Value of ``chain`` for a development chain that the server starts itself."""
 
+ANVIL: Final = "anvil"
+"""Value of ``chain_node`` for the anvil on the PATH."""
+
 NO_DIALECT: Final = "none"
 """Value of ``dialect`` for a server without one."""
 POLYMARKET: Final = "polymarket"
@@ -60,6 +63,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     ``embedded`` in the test environment and ``none`` in production."""
     chain_port: int = 8545
     """Port of the embedded chain on loopback; another one if it is taken; 0 picks a free one."""
+    chain_node: str = ""
+    """Node of the embedded chain: ``embedded`` for py-evm, ``anvil`` for the one on the PATH, or
+    the path of an anvil; empty takes the node that the data folder began with, else an anvil on the
+    PATH, else py-evm."""
     chain_confirmations: int = 1
     """Confirmations that a transaction needs, its own block included."""
     chain_final_blocks: int = 0

@@ -168,6 +168,13 @@ def parser() -> argparse.ArgumentParser:
         conversion.add_argument("amount", help="amount, such as 10")
         if name == "split":
             add_permit(conversion)
+    for name, text in (
+        ("wrap", "stablecoin into collateral"),
+        ("unwrap", "collateral into stablecoin"),
+    ):
+        wrapping = add(name, convert, f"convert {text}")
+        wrapping.add_argument("amount", help="amount of collateral, such as 10")
+        add_permit(wrapping)
     return made
 
 
@@ -521,11 +528,15 @@ def faucet(arguments: Arguments) -> None:
 
 
 def convert(arguments: Arguments) -> None:
-    """Split or merge."""
+    """Split, merge, wrap or unwrap."""
     size_of("amount", arguments.amount)
     with wallet_of(arguments) as client:
         done: Any
-        if arguments.command == "split":
+        if arguments.command == "wrap":
+            done = client.wrap(arguments.amount, permit=arguments.permit)
+        elif arguments.command == "unwrap":
+            done = client.unwrap(arguments.amount, permit=arguments.permit)
+        elif arguments.command == "split":
             done = client.split(arguments.market, arguments.amount, permit=arguments.permit)
         else:
             done = client.merge(arguments.market, arguments.amount)

@@ -13,6 +13,7 @@ from clob.errors import ClobError
 
 HINTS: Final = {
     "RATE_LIMITED": "an operator can raise the limits of an API key",
+    "NO_FAUCET": "get stablecoin elsewhere, and call wrap",
     "FAUCET_LIMIT": "the faucet has a daily allowance",
     "INVALID_API_KEY": "the key is unknown, deactivated, or of another environment",
     "API_KEY_REQUIRED": "pass api_key, or a signer if the maker can sign the request",

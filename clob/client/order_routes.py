@@ -20,8 +20,10 @@ from clob.wire.operations import (
     OperationBody,
     RedeemAnswer,
     SplitAnswer,
+    UnwrapAnswer,
     WithdrawAnswer,
     WithdrawRequestAnswer,
+    WrapAnswer,
 )
 from clob.wire.orders import (
     CancelledBody,
@@ -289,6 +291,16 @@ class OrderRoutes(ClientBase):
     def post_withdrawal(self, body: Json, *, key: str | None = None) -> Call[WithdrawAnswer]:
         """Pay a requested withdrawal from escrow."""
         return operation(WithdrawAnswer, body, key)
+
+    @route("gasless_wrap", "POST", "/api/gasless/wrap")
+    def post_wrap(self, body: Json, *, key: str | None = None) -> Call[WrapAnswer]:
+        """Convert stablecoin into collateral."""
+        return operation(WrapAnswer, body, key)
+
+    @route("gasless_unwrap", "POST", "/api/gasless/unwrap")
+    def post_unwrap(self, body: Json, *, key: str | None = None) -> Call[UnwrapAnswer]:
+        """Convert collateral into stablecoin."""
+        return operation(UnwrapAnswer, body, key)
 
     @route("gasless_faucet", "POST", "/api/gasless/faucet")
     def faucet(self, *, user: str | None = None, key: str | None = None) -> Call[FaucetAnswer]:

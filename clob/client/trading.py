@@ -1,16 +1,22 @@
-"""Methods of a client in the words of a trader: buy, sell, replace, reduce, cancel, split, deposit.
+"""Methods of a client in the words of a trader: buy, sell, replace, cancel, split, wrap, deposit.
 
 They add the signature, the token id, the salt and the time of the server.
 """
 
 import secrets
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any, Final, Literal, TypeAlias, TypedDict, TypeVar, Unpack
 
 import msgspec
 
 from clob.client.base import WORD, AnySize, size_in_wei, text_in, whole
-from clob.client.errors import InvalidCallError, ResponseError, UnavailableError
+from clob.client.errors import (
+    InvalidCallError,
+    ResponseError,
+    UnavailableError,
+    UnexpectedReplyError,
+)
 from clob.client.order_routes import OrderRoutes
 from clob.client.steps import Method, Pause, Steps
 from clob.order import Side
@@ -35,8 +41,10 @@ from clob.wire.operations import (
     Permit,
     RedeemAnswer,
     SplitAnswer,
+    UnwrapAnswer,
     WithdrawAnswer,
     WithdrawRequestAnswer,
+    WrapAnswer,
 )
 from clob.wire.orders import (
     CancelledBody,
@@ -50,6 +58,8 @@ from clob.wire.orders import (
 )
 
 AnySide: TypeAlias = Side | Literal["BUY", "SELL"]
+AnyPermit: TypeAlias = bool | int | Permit
+PermitToken: TypeAlias = Literal["collateral", "stablecoin"]
 T = TypeVar("T")
 
 CLIENT: Final = "client:"
@@ -68,7 +78,10 @@ COLLATERAL: Final = "collateral"
 """The asset in escrow that is not an outcome token."""
 NONCES: Final = "0x7ecebe00"
 NAME: Final = "0x06fdde03"
-"""Functions of the collateral: ``nonces(address)`` and ``name()``."""
+VERSION: Final = "0x54fd4d50"
+"""Functions of a token with permits: ``nonces(address)``, ``name()`` and ``version()``."""
+SCALE: Final = "0x9d8e2177"
+"""Function of the collateral: ``UNIT()``, its wei for the smallest unit of the stablecoin."""
 
 
 class LimitOrderOptions(TypedDict, total=False):
@@ -395,7 +408,7 @@ class Trading(OrderRoutes):
 
     @Method
     def split(
-        self, market: str, amount: AnySize, *, permit: bool | int | Permit = False
+        self, market: str, amount: AnySize, *, permit: AnyPermit = False
     ) -> Steps[SplitAnswer]:
         """Convert collateral of the maker into the same amount of both tokens of a market.
 
@@ -408,33 +421,59 @@ class Trading(OrderRoutes):
                 or the result of :meth:`sign_permit`. It is used if the approval is too small.
         """
         body = yield from self.conversion(market, amount)
-        body |= yield from self.permitted(amount, permit)
+        yield from self.add_permit(body, amount, permit, "collateral")
         return (yield from OrderRoutes.post_split(self, body))
 
-    def permitted(self, amount: AnySize, permit: bool | int | Permit) -> Steps[dict[str, Any]]:
-        """Return the field with a permit, which is signed first if it is not one yet."""
-        if permit is True:
-            permit = yield from Trading.sign_permit(self, amount)
-        elif permit is not False and not isinstance(permit, Permit):
-            permit = yield from Trading.sign_permit(self, amount, deadline_s=permit)
-        return {"permit": msgspec.to_builtins(permit)} if isinstance(permit, Permit) else {}
+    @Method
+    def wrap(self, amount: AnySize, *, permit: AnyPermit = False) -> Steps[WrapAnswer]:
+        """Convert stablecoin of the maker into collateral; the operator needs an approval of it.
+
+        Args:
+            amount: amount of collateral, an int in wei, or a str in units; a multiple of the
+                smallest unit of the stablecoin.
+            permit: see :meth:`split`; for the stablecoin, if that has permits.
+        """
+        body = {"user": self.maker, "amount": str(size_in_wei("amount", amount))}
+        yield from self.add_permit(body, amount, permit, "stablecoin")
+        return (yield from OrderRoutes.post_wrap(self, body))
 
     @Method
-    def sign_permit(self, amount: AnySize, *, deadline_s: int | None = None) -> Steps[Permit]:
-        """Sign an approval of collateral for the operator (EIP-2612), without a transaction.
+    def unwrap(self, amount: AnySize, *, permit: AnyPermit = False) -> Steps[UnwrapAnswer]:
+        """Convert collateral of the maker into stablecoin; see :meth:`wrap` and :meth:`split`."""
+        body = {"user": self.maker, "amount": str(size_in_wei("amount", amount))}
+        yield from self.add_permit(body, amount, permit, "collateral")
+        return (yield from OrderRoutes.post_unwrap(self, body))
 
-        The number of earlier permits, and the name of the collateral, are read from a node, see
+    def add_permit(
+        self, body: dict[str, Any], amount: AnySize, permit: AnyPermit, token: PermitToken
+    ) -> Steps[None]:
+        """Add a permit to the body of an operation; sign it unless it is signed."""
+        if permit is True:
+            permit = yield from Trading.sign_permit(self, amount, token=token)
+        elif permit is not False and not isinstance(permit, Permit):
+            permit = yield from Trading.sign_permit(self, amount, deadline_s=permit, token=token)
+        if isinstance(permit, Permit):
+            body["permit"] = msgspec.to_builtins(permit)
+
+    @Method
+    def sign_permit(
+        self, amount: AnySize, *, deadline_s: int | None = None, token: PermitToken = "collateral"
+    ) -> Steps[Permit]:
+        """Sign an approval of a token for the operator (EIP-2612), without a transaction.
+
+        The number of earlier permits, and the name of the token, are read from a node, see
         ``rpc_url`` of the client.
 
         Args:
-            amount: an int in wei, or a str in units.
+            amount: amount of collateral, an int in wei, or a str in units.
             deadline_s: last Unix second; None is an hour from now, by the server's time.
+            token: ``collateral``, or the ``stablecoin`` that it wraps.
 
         Raises:
             InvalidCallError: the client does not sign for the maker itself, or there is no node.
             UnavailableError: the chain is not ready.
             ConnectionFailedError: the node cannot be reached.
-            UnexpectedReplyError: the node does not know the collateral.
+            UnexpectedReplyError: the node does not know the token, or it has no permits.
         """
         value = size_in_wei("amount", amount)
         if self.signer is None or not self.signs_for_maker:
@@ -443,8 +482,9 @@ class Trading(OrderRoutes):
             )
         chain = (yield from OrderRoutes.info(self)).chain
         if chain is None:
-            raise InvalidCallError("this server has no chain, so there is no collateral to split")
-        if chain.collateral is None or chain.operator is None:
+            raise InvalidCallError("this server has no chain, so there is no collateral")
+        contract = chain.stablecoin if token == "stablecoin" else chain.collateral
+        if contract is None or chain.collateral is None or chain.operator is None:
             text = f"the chain is {chain.state}"
             raise UnavailableError("CHAIN_UNAVAILABLE", text, status=503, retryable=True)
         url = self.rpc_url or chain.rpc_url
@@ -454,8 +494,14 @@ class Trading(OrderRoutes):
                 "client"
             )
         owner = self.maker
-        nonce = yield from self.call_contract(url, chain.collateral, f"{NONCES}{owner[2:]:0>64}")
-        name = yield from self.call_contract(url, chain.collateral, NAME)
+        nonce = yield from self.call_contract(url, contract, f"{NONCES}{owner[2:]:0>64}")
+        name = yield from self.call_contract(url, contract, NAME)
+        version = "1"
+        if token == "stablecoin":
+            scale = yield from self.call_contract(url, chain.collateral, SCALE)
+            value //= max(1, int.from_bytes(scale[:WORD]))
+            with suppress(UnexpectedReplyError):  # a token without this function has the first one
+                version = text_in((yield from self.call_contract(url, contract, VERSION)))
         if deadline_s is None:
             deadline_s = (yield from self.read_now_ms()) // 1000 + PERMIT_S
         unsigned = SignedPermit(
@@ -465,7 +511,7 @@ class Trading(OrderRoutes):
             nonce=int.from_bytes(nonce[:WORD]),
             deadline=whole("deadline_s", deadline_s, "Unix seconds"),
         )
-        domain = Domain(text_in(name), "1", chain.id, chain.collateral)
+        domain = Domain(text_in(name), version, chain.id, contract)
         signed = (yield from self.signer.signed(unsigned, domain)).signature
         return Permit(
             value=str(value),
@@ -509,7 +555,7 @@ class Trading(OrderRoutes):
         """
         body = {"user": self.maker, "asset": COLLATERAL if token is None else str(token)}
         body["amount"] = str(size_in_wei("amount", amount))
-        body |= yield from self.permitted(amount, permit)
+        yield from self.add_permit(body, amount, permit, "collateral")
         return (yield from OrderRoutes.post_deposit(self, body))
 
     @Method

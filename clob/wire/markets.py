@@ -144,7 +144,8 @@ class MarketTerms(Wire, frozen=True, kw_only=True):
     description: str
     """Additional information."""
     outcome: str | None
-    """``yes`` or ``no``; null until resolved."""
+    """``yes``, ``no``, or ``split`` if both tokens of an adopted condition pay, in the ratio of its
+    payouts on the chain; null until resolved."""
     min_size: str
     """Minimum order size, in wei."""
     resting_fee_rate_bps: int
@@ -158,7 +159,11 @@ class MarketTerms(Wire, frozen=True, kw_only=True):
     condition_id: str | None
     """Condition on the chain, 32 bytes in hex; null without one."""
     question_id: str | None
-    """Keccak-256 of market id, line feed and first question; null without a condition."""
+    """Keccak-256 of market id, line feed and first question, or that of an adopted condition; null
+    without a condition."""
+    oracle: str | None
+    """Address that resolves the condition: the operator, or that of an adopted condition; null
+    without a condition."""
     collateral: str | None
     """The ERC-20 token that backs its tokens; null without a condition."""
     chain: str | None

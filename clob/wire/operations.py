@@ -37,10 +37,10 @@ class FaucetBody(Body, frozen=True, kw_only=True):
 
 
 class Permit(Struct, frozen=True, kw_only=True):
-    """A signed EIP-2612 approval of collateral for the operator."""
+    """A signed EIP-2612 approval of an ERC-20 for the operator."""
 
     value: str
-    """Approved amount."""
+    """Approved amount, in the smallest unit of the token."""
     deadline: str
     """Last valid Unix second, decimal digits."""
     v: int
@@ -113,14 +113,37 @@ class WithdrawBody(Body, frozen=True, kw_only=True):
     """``collateral``, or an outcome token in decimal digits."""
 
 
-class PrepareBody(Body, frozen=True, kw_only=True):
+class WrappingBody(Body, frozen=True, kw_only=True):
+    """Parameters of an operation between stablecoin and collateral."""
+
+    user: str
+    amount: str
+    """Amount of collateral."""
+    permit: Permit | None = None
+    """Approval of the token that is converted, to submit first; None if the wallet has approved on
+    chain."""
+
+
+class WrapBody(WrappingBody, frozen=True, kw_only=True):
+    """Convert stablecoin of a wallet into collateral."""
+
+
+class UnwrapBody(WrappingBody, frozen=True, kw_only=True):
+    """Convert collateral of a wallet into stablecoin."""
+
+
+class PrepareBody(Body, frozen=True, kw_only=True, omit_defaults=True):
     """Prepare the condition of a question with two outcomes and the operator as oracle.
+
+    The condition of another oracle must exist already.
 
     ``prepareTx`` is null if it is prepared already. If there is an exchange contract, the tokens of
     the condition are registered with it, unless they are registered already.
     """
 
     question_id: str
+    oracle: str = ""
+    """Oracle of an existing condition; empty for the operator."""
 
 
 class ReportBody(Body, frozen=True, kw_only=True):
@@ -201,6 +224,8 @@ AnyBody: TypeAlias = (
     | DepositBody
     | WithdrawRequestBody
     | WithdrawBody
+    | WrapBody
+    | UnwrapBody
     | PrepareBody
     | ReportBody
     | SettleBody
@@ -317,6 +342,36 @@ class WithdrawAnswer(Answer, frozen=True, kw_only=True):
     """``collateral``, or the outcome token."""
     amount: str
     """Amount that the wallet received, in wei."""
+
+
+class WrapAnswer(Answer, frozen=True, kw_only=True):
+    """Stablecoin was converted into collateral."""
+
+    permit_tx: str | None
+    """Transaction that submitted the signed approval; null if there was none."""
+    stablecoin_transfer_tx: str
+    """Transaction that sent the stablecoin to the operator."""
+    wrap_tx: str
+    """Transaction that wrapped it into collateral of the wallet."""
+    amount: str
+    """Amount of collateral, in wei."""
+    stablecoin_amount: str
+    """Amount of stablecoin, in its smallest unit."""
+
+
+class UnwrapAnswer(Answer, frozen=True, kw_only=True):
+    """Collateral was converted into stablecoin."""
+
+    permit_tx: str | None
+    """Transaction that submitted the signed approval; null if there was none."""
+    collateral_transfer_tx: str
+    """Transaction that sent the collateral to the operator."""
+    unwrap_tx: str
+    """Transaction that unwrapped it into stablecoin of the wallet."""
+    amount: str
+    """Amount of collateral, in wei."""
+    stablecoin_amount: str
+    """Amount of stablecoin, in its smallest unit."""
 
 
 class PrepareAnswer(Answer, frozen=True, kw_only=True):

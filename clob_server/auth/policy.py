@@ -157,6 +157,8 @@ ROUTE_RULES: Final[Mapping[str, RouteRule]] = {
     "gasless_deposit": _GASLESS,
     "gasless_withdraw_request": _GASLESS,
     "gasless_withdraw": _GASLESS,
+    "gasless_wrap": _GASLESS,
+    "gasless_unwrap": _GASLESS,
     "gasless_operation": _READ,
     "gasless_faucet": RouteRule(OPEN, Rule(Needs.UNAVAILABLE)),
     "root": _OPEN,

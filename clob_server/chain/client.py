@@ -21,6 +21,7 @@ from clob_server.chain.config import (
     OUTBOX_FOLDER,
     Addresses,
     contracts_of,
+    embedded_node,
     final_blocks,
     missing_package,
     operator_access,
@@ -34,10 +35,12 @@ from clob_server.chain.events import ChainUpdate, Watched
 from clob_server.chain.subprocess import ManagedProcess
 from clob_server.chain.worker_client import WorkerClient
 from clob_server.log.files import make_folder
-from clob_server.settings import EMBEDDED, NO_CHAIN, Settings
+from clob_server.settings import ANVIL, EMBEDDED, NO_CHAIN, Settings
 
 DEVCHAIN: Final = "clob_server.chain.devchain"
-"""Module that the process of the embedded chain runs."""
+"""Module that the process of the embedded chain runs, if it is py-evm."""
+ANVIL_CHAIN: Final = "clob_server.chain.anvil"
+"""The same if it is anvil."""
 WORKER: Final = "clob_server.chain.worker"
 """Module that the process of the worker runs."""
 PORT_S: Final = 1.0
@@ -334,9 +337,12 @@ class ChainClient:
         if port != wanted != 0:
             more = {"wanted": wanted, "port": port}
             _LOG.warning("the port of the embedded chain is in use; another is used", extra=more)
-        folder = await self._make_folder("devchain")
-        chain_id = str(self._settings.chain_id)
-        return [DEVCHAIN, folder, "--port", str(port), "--chain-id", chain_id, "--with-parent"]
+        node = embedded_node(self._settings)
+        folder = await self._make_folder(node.folder.name)
+        options = [folder, "--port", str(port), "--chain-id", str(self._settings.chain_id)]
+        if node.kind == ANVIL:
+            return [ANVIL_CHAIN, *options, "--anvil", node.path]
+        return [DEVCHAIN, *options, "--with-parent"]
 
     def _on_node_line(self, line: bytes) -> None:
         """Read the address of the embedded chain and configure the worker with it."""

@@ -5,6 +5,7 @@
 
 import importlib.util
 import re
+import shutil
 import socket
 import time
 from pathlib import Path
@@ -17,7 +18,7 @@ from clob import RejectedError
 from clob.signing import fields
 from clob_server.chain.eth.accounts import DEPLOYER, OPERATOR, create_address
 from clob_server.log.files import check_private
-from clob_server.settings import EMBEDDED, NO_CHAIN, Settings, SettingsError
+from clob_server.settings import ANVIL, EMBEDDED, NO_CHAIN, Settings, SettingsError
 
 
 class Addresses(msgspec.Struct, frozen=True, kw_only=True):
@@ -64,6 +65,8 @@ OUTBOX_FOLDER: Final = "chain"
 """Folder of the outbox within the data folder."""
 LOOPBACK: Final = "127.0.0.1"
 """Address on which the embedded chain listens."""
+NODE_FOLDERS: Final = {EMBEDDED: "devchain", ANVIL: "anvil"}
+"""Folder of each embedded node within the data folder."""
 EXTRA: Final = "pip install 'clob[devchain]'"
 """Command that installs the embedded chain."""
 OPERATOR_SETTINGS: Final = (
@@ -85,6 +88,46 @@ PORT_EVERY_S: Final = 0.05
 """Seconds between attempts to bind a used port."""
 
 _KEY: Final = re.compile(r"(?:0x)?([0-9a-fA-F]{64})")
+
+
+class EmbeddedNode(NamedTuple):
+    """The program of the embedded chain."""
+
+    kind: str
+    """``embedded`` for py-evm, or ``anvil``."""
+    folder: Path
+    """Its folder within the data folder."""
+    path: str = ""
+    """Path of anvil; empty for py-evm, or if there is none."""
+
+
+def embedded_node(settings: Settings) -> EmbeddedNode:
+    """Return the node of the embedded chain: the given one, or that of the data folder.
+
+    A folder stays with the node that it began with: the other one would start an empty chain, on
+    which no wallet has the balances that the server's log knows.
+
+    Raises:
+        SettingsError: the folder began with another node.
+    """
+    folders = {kind: Path(settings.data_dir) / name for kind, name in NODE_FOLDERS.items()}
+    wanted = settings.chain_node
+    path = shutil.which(ANVIL if wanted in ("", EMBEDDED) else wanted) or ""
+    began = next((kind for kind, folder in folders.items() if has_files(folder)), "")
+    kind = EMBEDDED if wanted == EMBEDDED else ANVIL
+    if not wanted:
+        kind = began or (ANVIL if path else EMBEDDED)
+    if began and kind != began:
+        raise SettingsError(
+            f"--chain-node must be {began}, with which the chain of {settings.data_dir} began, or "
+            f"--data-dir another folder; got {wanted!r}"
+        )
+    return EmbeddedNode(kind, folders[kind], path if kind == ANVIL else "")
+
+
+def has_files(folder: Path) -> bool:
+    """Return whether a folder exists and is not empty."""
+    return folder.is_dir() and any(folder.iterdir())
 
 
 def check_chain(settings: Settings) -> None:
@@ -166,6 +209,8 @@ def _check_without_node(settings: Settings, source: str, contracts: list[str]) -
         raise SettingsError("--chain embedded is available in the test environment only")
     others = (*OPERATOR_SETTINGS, *NODE_SETTINGS)
     names = [*contracts, *(name for name in others if getattr(settings, name))]
+    if source == EMBEDDED:
+        embedded_node(settings)
     if names:
         options = ", ".join(f"--{name.replace('_', '-')}" for name in names)
         raise SettingsError(
@@ -300,8 +345,13 @@ def operator_of(settings: Settings) -> str | None:
 
 
 def missing_package(settings: Settings) -> str:
-    """Return a message if a package for the chain is not installed, else an empty text."""
-    if settings.chain_source == EMBEDDED and importlib.util.find_spec("eth") is None:
+    """Return a message if a program for the chain is not installed, else an empty text."""
+    if settings.chain_source != EMBEDDED:
+        return ""
+    node = embedded_node(settings)
+    if node.kind == ANVIL and not node.path:
+        return f"anvil was not found: {settings.chain_node or ANVIL}"
+    if node.kind == EMBEDDED and importlib.util.find_spec("eth") is None:
         return f"the embedded chain is not installed: {EXTRA}"
     return ""
 

@@ -1,20 +1,31 @@
-"""Deployment of the exchange contract by the command line, through the server's outbox.
+"""Deployment of collateral and exchange by the command line, through the server's outbox.
 
-The transaction is stored in the outbox before it is sent. Running the command again after an
+Each transaction is stored in the outbox before it is sent. Running the command again after an
 interruption continues the deployment; after a success it returns the stored result.
 """
 
 import asyncio
 import logging
 from pathlib import Path
-from typing import Final
+from typing import Any, Final, NamedTuple, TypeVar
 
 import msgspec
 
 from clob.signing import keccak256
 from clob_server.chain.eth.rpc import NodeError, Rpc
 from clob_server.chain.messages import Config
-from clob_server.chain.operations.base import OperationContext, Run, StepFailedError, run_to_end
+from clob_server.chain.operations.base import (
+    OperationContext,
+    Run,
+    StepFailedError,
+    Work,
+    run_to_end,
+)
+from clob_server.chain.operations.collateral import (
+    DeployCollateral,
+    DeployCollateralAnswer,
+    DeployCollateralBody,
+)
 from clob_server.chain.operations.deploy import (
     DeployExchange,
     DeployExchangeAnswer,
@@ -35,19 +46,36 @@ from clob_server.chain.worker.setup import (
 LOOK_S: Final = 1.0
 """Seconds between checks for a stuck transaction."""
 
+AnyAnswer = TypeVar("AnyAnswer", DeployCollateralAnswer, DeployExchangeAnswer)
+
 _LOG: Final = logging.getLogger("clob_server.chain")
 
 
-async def deploy(config: Config, folder: Path, roles: ExchangeRoles) -> DeployExchangeAnswer:
-    """Deploy the exchange, continue an interrupted deployment, or return the deployed one.
+class Deployed(NamedTuple):
+    """Deployed contracts."""
+
+    exchange: DeployExchangeAnswer
+    collateral: str
+    """Address of the collateral, EIP-55."""
+
+
+async def deploy(
+    config: Config,
+    folder: Path,
+    roles: ExchangeRoles,
+    wrapper: DeployCollateralBody | None = None,
+) -> Deployed:
+    """Deploy the contracts, continue an interrupted deployment, or return the deployed ones.
 
     Args:
         config: node, operator key, domain and contracts.
         folder: folder of the outbox; no running server may use it.
         roles: addresses with a role in the exchange.
+        wrapper: collateral to deploy, or to check and approve; None uses that of the config as it
+            is.
 
     Returns:
-        The address of the exchange, after its settings were compared with the config.
+        The addresses, after the settings of the exchange were compared with the config.
 
     Raises:
         ValueError: the key or the address of the node is invalid.
@@ -67,7 +95,7 @@ async def deploy(config: Config, folder: Path, roles: ExchangeRoles) -> DeployEx
                 config, outbox, signer, rpc, changed=lambda: None, on_gap=warn_of_gap
             )
             await signer.check()  # fail at once, as with a node that is down
-            return await _deploy(config, parts, roles)
+            return await _deploy(config, parts, roles, wrapper)
         finally:
             outbox.close()
     finally:
@@ -75,31 +103,54 @@ async def deploy(config: Config, folder: Path, roles: ExchangeRoles) -> DeployEx
         await signer.close()
 
 
-async def _deploy(config: Config, parts: WorkerParts, roles: ExchangeRoles) -> DeployExchangeAnswer:
-    """Run the operation while the tracker runs, then check the exchange."""
+async def _deploy(
+    config: Config,
+    parts: WorkerParts,
+    roles: ExchangeRoles,
+    wrapper: DeployCollateralBody | None,
+) -> Deployed:
+    """Run the operations while the tracker runs, then check the exchange."""
     node, addresses = parts.context.node, config.addresses
     assert addresses is not None
-    work = exchange_work(config, roles, node.operator)
     await node.refresh()  # fail at once instead of waiting for a node that is down
     setup = WorkerSetup(config, parts, _LOG.warning, lambda step: None)
     await setup.identify()
     setup.track_all()
-    operation = asyncio.ensure_future(_run_operation(parts.context, work))
-    await first_of(operation, parts.tracker.run(), _check_stuck(parts))
-    answer = operation.result()
-    checked = msgspec.structs.replace(config, exchange=answer.exchange, deploy=False)
+    operations = asyncio.ensure_future(_run_operations(config, parts.context, roles, wrapper))
+    await first_of(operations, parts.tracker.run(), _check_stuck(parts))
+    deployed = operations.result()
+    checked = msgspec.structs.replace(config, exchange=deployed.exchange.exchange, deploy=False)
+    addresses = msgspec.structs.replace(addresses, collateral=deployed.collateral)
     setup_result = await ExchangeSetup(checked, node).find(addresses)
     if setup_result.problem:
         raise StepFailedError(setup_result.problem)
-    return answer
+    return deployed
 
 
-async def _run_operation(context: OperationContext, work: DeployExchange) -> DeployExchangeAnswer:
-    """Run the operation, resume it, or return its stored answer."""
+async def _run_operations(
+    config: Config,
+    context: OperationContext,
+    roles: ExchangeRoles,
+    wrapper: DeployCollateralBody | None,
+) -> Deployed:
+    """Deploy or check the collateral, then deploy the exchange over it."""
+    assert config.addresses is not None
+    collateral = config.addresses.collateral
+    if wrapper is not None:
+        work = DeployCollateral(wrapper)
+        collateral = (await _run_operation(context, work, DeployCollateralAnswer)).collateral
+    exchange = exchange_work(config, roles, context.node.operator, collateral)
+    return Deployed(await _run_operation(context, exchange, DeployExchangeAnswer), collateral)
+
+
+async def _run_operation(
+    context: OperationContext, work: Work[Any], answer_type: type[AnyAnswer]
+) -> AnyAnswer:
+    """Run an operation, resume it, or return its stored answer."""
     outbox, name = context.outbox, operation_id(work)
     known = outbox.find(name)
     if known is not None and known.status == "done":
-        return msgspec.json.decode(known.answer or b"", type=DeployExchangeAnswer)
+        return msgspec.json.decode(known.answer or b"", type=answer_type)
     if known is None or known.status == "failed":
         await work.check(context)
     if known is None:
@@ -108,19 +159,21 @@ async def _run_operation(context: OperationContext, work: DeployExchange) -> Dep
         outbox.discard_failures(known.number)
         known = outbox.set_status(known.number, "pending")
     try:
-        answer: DeployExchangeAnswer = await run_to_end(Run(context, known), work)
+        answer: AnyAnswer = await run_to_end(Run(context, known), work)
     finally:
         outbox.commit()
     return answer
 
 
-def exchange_work(config: Config, roles: ExchangeRoles, operator: str) -> DeployExchange:
-    """Return the operation that deploys the exchange of a config."""
+def exchange_work(
+    config: Config, roles: ExchangeRoles, operator: str, collateral: str
+) -> DeployExchange:
+    """Return the operation that deploys the exchange of a config over a collateral."""
     assert config.addresses is not None
     body = DeployExchangeBody(
         name=config.domain_name,
         version=config.domain_version,
-        collateral=config.addresses.collateral,
+        collateral=collateral,
         conditional_tokens=config.addresses.conditional_tokens,
         owner=roles.owner or operator,
         fee_wallet=roles.fee_wallet or operator,
@@ -129,7 +182,7 @@ def exchange_work(config: Config, roles: ExchangeRoles, operator: str) -> Deploy
     return DeployExchange(body)
 
 
-def operation_id(work: DeployExchange) -> str:
+def operation_id(work: Work[Any]) -> str:
     """Return the id of a deployment in the outbox: equal parameters are one deployment."""
     return f"{work.kind}:{keccak256(msgspec.json.encode(work.body)).hex()}"
 

@@ -1,4 +1,4 @@
-"""``clob-server deploy``: deploys the exchange contract on a chain."""
+"""``clob-server deploy``: deploys the exchange contract and its collateral on a chain."""
 
 import argparse
 import asyncio
@@ -27,12 +27,14 @@ from clob_server.settings import Settings, SettingsError
 if TYPE_CHECKING:
     from clob_server.chain.operations.deploy import ExchangeRoles
 
-NEEDED: Final = ("chain", "collateral", "conditional_tokens")
-"""Required settings."""
+DECIMALS_MAX: Final = 18
+"""Most decimals of a stablecoin."""
+NEEDED: Final = ("chain", "conditional_tokens")
+"""Required settings, besides the collateral or the stablecoin."""
 NAMES: Final = (
-    *NEEDED, "data_dir", "environment", "chain_id", *OPERATOR_SETTINGS, "eip712_name",
-    "eip712_version", "chain_confirmations", "chain_bump_after_s", "chain_fee_max_gwei",
-    "chain_tip_gwei",
+    *NEEDED, "stablecoin", "collateral", "data_dir", "environment", "chain_id", *OPERATOR_SETTINGS,
+    "eip712_name", "eip712_version", "chain_confirmations", "chain_bump_after_s",
+    "chain_fee_max_gwei", "chain_tip_gwei",
 )  # fmt: skip
 """Settings that apply, the same as for the server that is started afterwards."""
 
@@ -41,11 +43,13 @@ def add_commands(commands: "argparse._SubParsersAction[argparse.ArgumentParser]"
     """Add ``deploy``; ``arguments.act`` runs it and returns the exit code."""
     parser = commands.add_parser(
         "deploy",
-        help="deploy the exchange contract that settles trades",
-        description="Deploy the exchange contract, signed with the operator's key. The transaction "
-        "is kept in the outbox of the data folder, which no server may be using: after an "
+        help="deploy the exchange contract that settles trades, and its collateral",
+        description="Deploy the exchange contract, signed with the operator's key. With a "
+        "stablecoin and no collateral, the collateral that wraps it is deployed first; with both, "
+        "they are compared, and the operator's missing approvals are sent. The transactions are "
+        "kept in the outbox of the data folder, which no server may be using: after an "
         "interruption the same command continues, and after a deployment it prints the known "
-        "address. The address is written to standard output.",
+        "address. The address of the exchange is written to standard output.",
         epilog="Exit code: 0 deployed, 1 rejected or failed, 2 could not start. With --plan: 0 the "
         "deployment would start, 1 it would be rejected.",
     )
@@ -65,9 +69,23 @@ def add_commands(commands: "argparse._SubParsersAction[argparse.ArgumentParser]"
         help="a wallet that may pause the exchange besides its owner (default: the operator)",
     )
     parser.add_argument(
+        "--stablecoin-decimals",
+        type=decimals,
+        metavar="N",
+        help="decimals that the stablecoin must have, from 0 to 18; required to deploy collateral",
+    )
+    for name, example in (("name", "Wrapped USD Coin"), ("symbol", "wUSDC")):
+        parser.add_argument(
+            f"--collateral-{name}",
+            metavar="TEXT",
+            default="",
+            help=f"{name} of the collateral to deploy (default: after that of the stablecoin, such "
+            f"as {example})",
+        )
+    parser.add_argument(
         "--plan",
         action="store_true",
-        help="print the transaction, its cost, the contracts and the balance, and send nothing",
+        help="print the transactions, their cost, the contracts and the balance, and send nothing",
     )
     parser.set_defaults(act=deploy)
 
@@ -83,6 +101,7 @@ def deploy(arguments: argparse.Namespace, environ: Mapping[str, str]) -> int:
         OperationRejectedError,
         StepFailedError,
     )
+    from clob_server.chain.operations.collateral import DeployCollateralBody  # noqa: PLC0415
     from clob_server.chain.tx.outbox import OutboxError  # noqa: PLC0415
     from clob_server.chain.tx.signer import SignerError  # noqa: PLC0415
     from clob_server.chain.worker.setup import ForeignChainError  # noqa: PLC0415
@@ -98,11 +117,9 @@ def deploy(arguments: argparse.Namespace, environ: Mapping[str, str]) -> int:
             signer_url=access.signer_url,
             operator=access.address,
             addresses=Addresses(
-                stablecoin="",
-                collateral=read_address("--collateral", settings.collateral),
-                conditional_tokens=read_address(
-                    "--conditional-tokens", settings.conditional_tokens
-                ),
+                stablecoin=address_of(settings, "stablecoin"),
+                collateral=address_of(settings, "collateral"),
+                conditional_tokens=address_of(settings, "conditional_tokens"),
             ),
             domain_name=settings.eip712_name,
             domain_version=settings.eip712_version,
@@ -112,17 +129,31 @@ def deploy(arguments: argparse.Namespace, environ: Mapping[str, str]) -> int:
             tip_wei=wei_of(settings.chain_tip_gwei),
         )
         folder = Path(settings.data_dir) / OUTBOX_FOLDER
+        wrapper = None
+        if config.addresses is not None and config.addresses.stablecoin:
+            wrapper = DeployCollateralBody(
+                stablecoin=config.addresses.stablecoin,
+                decimals=arguments.stablecoin_decimals,
+                collateral=config.addresses.collateral,
+                name=arguments.collateral_name,
+                symbol=arguments.collateral_symbol,
+                conditional_tokens=config.addresses.conditional_tokens,
+            )
         if arguments.plan:
-            plan = asyncio.run(planning.plan_deployment(config, folder, roles))
+            plan = asyncio.run(planning.plan_deployment(config, folder, roles, wrapper))
             print_text(planning.as_text(plan, redacted_url(settings.chain)))
             return FAILED if plan.problem else DONE
-        answer = asyncio.run(deploying.deploy(config, folder, roles))
+        answer, collateral = asyncio.run(deploying.deploy(config, folder, roles, wrapper))
     except (OperationRejectedError, StepFailedError, NodeError, SignerError) as error:
         return complain(f"{getattr(error, 'code', 'CHAIN_UNAVAILABLE')}: {error}", FAILED)
     except (SettingsError, OutboxError, ForeignChainError, OSError, ValueError) as error:
         return complain(str(error), UNUSABLE)
     except KeyboardInterrupt:
         return complain("interrupted; run the same command to continue", FAILED)
+    if not settings.collateral:
+        sys.stderr.write(
+            f"collateral deployed; start the server with {option_of('collateral')} {collateral}\n"
+        )
     sys.stderr.write(
         f"exchange deployed by transaction {answer.exchange_tx} on {redacted_url(settings.chain)}; "
         f"start the server with {option_of('verifying_contract')} {answer.exchange} "
@@ -143,6 +174,20 @@ def read_roles(arguments: argparse.Namespace) -> "ExchangeRoles":
     )
 
 
+def decimals(text: str) -> int:
+    """Parse the decimals of a stablecoin."""
+    if text.isascii() and text.isdigit() and int(text) <= DECIMALS_MAX:
+        return int(text)
+    rule = f"expected a number from 0 to {DECIMALS_MAX}; got {text!r}"
+    raise argparse.ArgumentTypeError(rule)
+
+
+def address_of(settings: Settings, name: str) -> str:
+    """Return the address in a setting, EIP-55; empty without one."""
+    text = getattr(settings, name)
+    return read_address(option_of(name), text) if text else ""
+
+
 def read(arguments: argparse.Namespace, environ: Mapping[str, str]) -> Settings:
     """Read the settings that apply."""
     values = read_values(vars(arguments), environ, NAMES)
@@ -152,6 +197,11 @@ def read(arguments: argparse.Namespace, environ: Mapping[str, str]) -> Settings:
             f"--data-dir must name a data folder: the default, {settings.data_dir}, does not exist"
         )
     missing = [option_of(name) for name in NEEDED if not getattr(settings, name)]
+    if not settings.collateral:
+        if settings.stablecoin and arguments.stablecoin_decimals is None:
+            missing.append("--stablecoin-decimals")
+        elif not settings.stablecoin:
+            missing.insert(0, f"{option_of('collateral')} or {option_of('stablecoin')}")
     if missing:
         rule = "the exchange needs the addresses of other contracts"
         raise SettingsError(f"{rule}; missing: {', '.join(missing)}")

@@ -70,6 +70,13 @@ def add_open(actions: "Parsers[argparse.ArgumentParser]") -> None:
     opening.add_argument("--description", metavar="TEXT", help="further explanation")
     opening.add_argument("--yes", metavar="ID", help="id of the YES token")
     opening.add_argument("--no", metavar="ID", help="id of the NO token")
+    for name, text in (
+        ("condition", "id of a condition that exists on the chain, instead of the tokens"),
+        ("oracle", "address of the oracle that resolves the condition"),
+        ("question-id", "question id of the condition"),
+    ):
+        metavar = "ADDRESS" if name == "oracle" else "HEX"
+        opening.add_argument(f"--{name}", metavar=metavar, help=text)
     opening.add_argument("--min-size", metavar="WEI", help="minimum order size (default: 10^16)")
     opening.add_argument(
         "--complementary", action="store_true", help="match orders for YES with orders for NO"
@@ -113,6 +120,9 @@ def open_market(arguments: Arguments, environ: Environ) -> None:
         "description": arguments.description,
         "yesTokenId": arguments.yes,
         "noTokenId": arguments.no,
+        "conditionId": arguments.condition,
+        "oracle": arguments.oracle,
+        "questionId": arguments.question_id,
         "minSize": arguments.min_size,
     }
     body = {name: value for name, value in given.items() if value is not None}

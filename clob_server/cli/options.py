@@ -21,6 +21,7 @@ from clob_server.chain.config import check_chain, is_url, read_address
 from clob_server.core.registry import DAY_UNITS
 from clob_server.dialects.polymarket.wallets import check_dialect, defaults
 from clob_server.settings import (
+    ANVIL,
     EMBEDDED,
     NO_CHAIN,
     NO_DIALECT,
@@ -60,11 +61,11 @@ _WORDS: Final = {
     "price_policy": ("nearest", "strict"),
     "log_level": ("debug", "info", "warning", "error"),
 }
-_SHAPES: Final = {"chain": f"{NO_CHAIN}|{EMBEDDED}|URL"}
+_SHAPES: Final = {"chain": f"{NO_CHAIN}|{EMBEDDED}|URL", "chain_node": f"{EMBEDDED}|{ANVIL}|PATH"}
 _DOMAIN: Final = ("eip712_name", "eip712_version", "chain_id", "verifying_contract")
 _SWITCH: Final = {"on": True, "off": False}
 _NOT_EMPTY: Final = {"data_dir", "host"}
-_PATHS: Final = {"data_dir", "operator_key_file", "jwt_public_key_file"}
+_PATHS: Final = {"chain_node", "data_dir", "operator_key_file", "jwt_public_key_file"}
 _OTHER_VARIABLES: Final = {
     "CLOB_CHAIN_DIE", "CLOB_PURE_PYTHON", "CLOB_REQUIRE_ALL", "CLOB_TOKEN",
 }  # fmt: skip

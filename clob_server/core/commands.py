@@ -123,7 +123,7 @@ class SetOutcome(ServerBase, frozen=True, kw_only=True):
     KIND: ClassVar[int] = 134
     market: str
     outcome: str
-    """``yes`` or ``no``."""
+    """``yes``, ``no``, or ``split`` if both tokens of an adopted condition pay."""
     now: bool = False
     """Whether it is reported on the chain although trades of the market wait for settlement."""
 
@@ -183,6 +183,8 @@ class Condition(Record, frozen=True, kw_only=True):
     """YES token, decimal digits."""
     no: str
     """NO token, decimal digits."""
+    is_adopted: bool = False
+    """Whether it existed on the chain, so that others prepare and resolve it."""
 
 
 class BindMarket(ServerBase, frozen=True, kw_only=True):

@@ -147,7 +147,7 @@ class MarketText(msgspec.Struct, frozen=True, gc=False, array_like=True):
     question: str = ""
     description: str = ""
     outcome: str = ""
-    """``yes`` or ``no`` once resolved."""
+    """``yes``, ``no`` or ``split`` once resolved."""
     now: bool = False
     """Whether the outcome is reported although trades wait for settlement."""
 

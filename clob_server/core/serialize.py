@@ -294,10 +294,11 @@ def stall_body(stall: Stall | None) -> StallBody | None:
 def chain_terms(condition: Condition | None, state: str | None) -> dict[str, Any]:
     """Return the fields about a market's condition."""
     if condition is None:
-        return dict.fromkeys(("condition_id", "question_id", "collateral", "chain"))
+        return dict.fromkeys(("condition_id", "question_id", "oracle", "collateral", "chain"))
     return {
         "condition_id": f"0x{condition.condition_id.hex()}",
         "question_id": f"0x{condition.question_id.hex()}",
+        "oracle": condition.oracle,
         "collateral": condition.collateral,
         "chain": state,
     }

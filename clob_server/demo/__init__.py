@@ -129,7 +129,11 @@ MARK: Final = "made-by-demo"
 """File that marks a demo folder."""
 OURS: Final = ("log.db*", "history.*", "snapshot-*.bin", "tip", "*.key", "*.new", CLOCK_FILE, MARK)
 """Files of a demo."""
-FOLDERS: Final = {"chain": ("outbox.*",), "devchain": ("chain.db*",)}
+FOLDERS: Final[dict[str, tuple[str, ...]]] = {
+    "chain": ("outbox.*",),
+    "devchain": ("chain.db*",),
+    "anvil": ("lock", "state.*"),
+}
 """Folders of a demo and the files in them."""
 
 

@@ -54,6 +54,13 @@ class MarketRequest(AdminBody, frozen=True, kw_only=True):
     server with a chain: both token ids then follow from the question."""
     no_token_id: str | int | None = None
     """The other token; null if not known yet."""
+    condition_id: str | None = None
+    """Condition that exists on the chain, 32 bytes in hex, with ``oracle`` and ``questionId``:
+    both token ids follow from it, and the market resolves once its oracle has resolved it."""
+    oracle: str | None = None
+    """Address of the oracle that resolves ``conditionId``."""
+    question_id: str | None = None
+    """Question id of ``conditionId``, 32 bytes in hex."""
     question: Question = ""
     """The question."""
     description: Description = ""

@@ -4,22 +4,28 @@ A market that an operator opens with a question and without tokens uses the cond
 question; the token ids follow from it. Preparing the condition and reporting its outcome are chain
 operations that run once the chain is reachable. The market opens, trades and resolves without it.
 The outcome of a market that settles is reported after its trades, when their results are final.
+
+An adopted condition exists on the chain already: the server neither prepares nor reports it, and
+resolves the market once the payouts are final.
 """
 
 import asyncio
 import enum
 import logging
+from contextlib import suppress
 from typing import Any, Final
 
 import msgspec
 
-from clob.errors import UnknownMarketError
+from clob import Mode, SetMode
+from clob.errors import MarketNotOpenError, UnknownMarketError
 from clob.wire.operations import PrepareAnswer, PrepareBody, ReportBody
 from clob_server.api.problems import ApiError
 from clob_server.chain.eth import token_ids
 from clob_server.chain.messages import OperationDone, OperationFailed, OperationRejected
-from clob_server.core.commands import Condition
+from clob_server.core.commands import AnyCommand, Condition, SetOutcome
 from clob_server.core.serialize import chain_terms
+from clob_server.settlement.adopted import AdoptedConditions, Payouts
 from clob_server.settlement.operations import ChainContext, ChainPart, cancel
 
 PAUSE_S: Final = 1.0
@@ -89,6 +95,8 @@ class MarketConditions(ChainPart):
 
     def __init__(self, context: ChainContext) -> None:
         super().__init__(context)
+        self.adopted: Final = AdoptedConditions(context)
+        """Reads conditions that others resolve."""
         self._states: dict[str, OnChain] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._slots = asyncio.Semaphore(OPERATIONS_MAX)
@@ -143,7 +151,8 @@ class MarketConditions(ChainPart):
         chain, condition = self._chain, self.condition(market)
         if condition is None or chain.addresses is None:
             return
-        if (condition.oracle, condition.collateral) != (chain.operator, chain.addresses.collateral):
+        oracle = condition.oracle if condition.is_adopted else chain.operator
+        if (condition.oracle, condition.collateral) != (oracle, chain.addresses.collateral):
             _LOG.error(
                 "a market belongs to another operator or collateral contract",
                 extra={"market": market},
@@ -169,8 +178,13 @@ class MarketConditions(ChainPart):
         """Prepare the condition of a market, and report its outcome once known."""
         question_id = f"0x{condition.question_id.hex()}"
         self._states[market] = OnChain.PREPARING
-        if not await self._prepare(market, PrepareBody(question_id=question_id)):
+        oracle = condition.oracle if condition.is_adopted else ""
+        if not await self._prepare(market, PrepareBody(question_id=question_id, oracle=oracle)):
             self._states[market] = OnChain.STUCK
+            return
+        if condition.is_adopted:
+            self._states[market] = OnChain.PREPARED
+            self._states[market] = await self._adopt(market, await self.adopted.wait(condition))
             return
         words = self._state.registry.words.get(market)
         outcome = words.outcome if words is not None else ""
@@ -182,6 +196,26 @@ class MarketConditions(ChainPart):
         body = ReportBody(question_id=question_id, outcome="yes" if outcome == "yes" else "no")
         done = await self._run_until_done(f"{REPORT}:{market}", body)
         self._states[market] = OnChain.STUCK if done is None else OnChain.REPORTED
+
+    async def _adopt(self, market: str, payouts: Payouts) -> OnChain:
+        """Resolve a market with the final payouts of its condition; return its state."""
+
+        def resolve(now_ms: int) -> tuple[AnyCommand, ...]:
+            if self._state.matcher.market(market).mode is Mode.RESOLVED:
+                raise MarketNotOpenError(f"market {market} is already resolved")
+            return (
+                SetOutcome(market=market, outcome=payouts.outcome, now_ms=now_ms),
+                SetMode(market=market, mode=Mode.RESOLVED, now_ms=now_ms),
+            )
+
+        with suppress(MarketNotOpenError, UnknownMarketError):
+            await self._sequencer.deliver(resolve)
+        words = self._state.registry.words.get(market)
+        if words is not None and words.outcome == payouts.outcome:
+            return OnChain.REPORTED
+        more = {"market": market, "payouts": str(payouts)}
+        _LOG.error("the chain has another outcome than the market", extra=more)
+        return OnChain.STUCK
 
     async def _wait_for_trades(self, market: str) -> None:
         """Wait until the results of all trades are final, or the operator does not want to wait.

@@ -15,6 +15,8 @@ from clob.wire.operations import (
     RedeemBody,
     ReportBody,
     SplitBody,
+    UnwrapBody,
+    WrapBody,
 )
 from clob_server.chain.config import DEVELOPMENT
 from clob_server.chain.eth.accounts import ACCOUNTS, OPERATOR
@@ -219,6 +221,22 @@ def split(user, condition, amount, permit=None):
 def merge(user, condition, amount):
     """Return the body of a merge."""
     return conversion(MergeBody, user, condition, amount)
+
+
+def wrap(user, amount, permit=None):
+    """Return the body of a wrap."""
+    return wrapping(WrapBody, user, amount, permit)
+
+
+def unwrap(user, amount, permit=None):
+    """Return the body of an unwrap."""
+    return wrapping(UnwrapBody, user, amount, permit)
+
+
+def wrapping(kind, user, amount, permit):
+    """Return the body of a wrap or unwrap."""
+    signed = None if permit is None else msgspec.convert(permit, Permit)
+    return kind(user=user.address, amount=str(amount), permit=signed)
 
 
 def redeem(user, condition):

@@ -18,6 +18,7 @@ MERGE = "mergePositions(address,bytes32,bytes32,uint256[],uint256)"
 REDEEM = "redeemPositions(address,bytes32,bytes32,uint256[])"
 DEPOSIT = "deposit(address,uint256,uint256)"
 WRAP = "wrap(address,uint256)"
+UNWRAP = "unwrap(address,uint256)"
 MINT = "mint(address,uint256)"
 REVERTED = 3
 """JSON-RPC error code of a reverted call."""
@@ -117,6 +118,12 @@ def revoke_collateral(chain, operation):
     return RunBefore(lambda: operation.user.approve_collateral(0), SEND, calldata=calldata, times=1)
 
 
+def revoke_stablecoin(chain, operation):
+    """Revoke the approval of stablecoin."""
+    calldata = call_prefix(TRANSFER_FROM, operation.user.address, chain.operator)
+    return RunBefore(lambda: operation.user.approve_stablecoin(0), SEND, calldata=calldata, times=1)
+
+
 # ----- permanent failures of contracts --------------------------------------------------------
 
 
@@ -187,6 +194,11 @@ def wrap_reverts(chain, operation):
     return dry_run_reverts(call_prefix(WRAP, operation.user.address))
 
 
+def unwrap_reverts(chain, operation):
+    """Unwrapping collateral fails."""
+    return dry_run_reverts(call_prefix(UNWRAP, operation.user.address))
+
+
 def id_of(operation):
     """Return the bytes of the condition id."""
     return bytes.fromhex(operation.condition.id[2:])
@@ -211,6 +223,10 @@ FAILURES = {
     "redeem, NO drained": FailureCase("redeem", drain_no),
     "redeem, redeem reverts": FailureCase("redeem", redeem_reverts),
     "redeem, return reverts": FailureCase("redeem", return_reverts, is_undone=False),
+    "wrap, approval revoked": FailureCase("wrap", revoke_stablecoin),
+    "wrap, wrap reverts": FailureCase("wrap", wrap_reverts),
+    "unwrap, approval revoked": FailureCase("unwrap", revoke_collateral),
+    "unwrap, unwrap reverts": FailureCase("unwrap", unwrap_reverts),
     "faucet, mint reverts": FailureCase("faucet", mint_reverts),
     "faucet, wrap reverts": FailureCase("faucet", wrap_reverts, left_units=UNITS),
 }

@@ -18,12 +18,18 @@ from tests.chain.chains import (
     redeem,
     report,
     split,
+    unwrap,
+    wrap,
 )
 from tests.chain.settlements import BUY, PRICE, SELL, approve_exchange, fill_of, party
-from tests.chain.wallets import UNIT, User
+from tests.chain.wallets import STABLE_UNIT, UNIT, User
 
 UNITS = 100
 AMOUNT = 37 * UNIT + 11
+STABLE = 37 * STABLE_UNIT + 11
+"""Amount that is wrapped or unwrapped, in the smallest unit of the stablecoin."""
+WRAPPED = STABLE * UNIT // STABLE_UNIT
+"""The same in wei of collateral."""
 
 
 class PreparedOperation(NamedTuple):
@@ -37,6 +43,8 @@ class PreparedOperation(NamedTuple):
     """Change of the user's collateral, YES and NO, in wei; other balances are unchanged."""
     ether: int = 0
     """Change of the user's ether, in wei."""
+    stable: int = 0
+    """Change of the user's stablecoin, in its smallest unit."""
 
 
 STEPS = {
@@ -45,6 +53,8 @@ STEPS = {
     "merge": ("yesTransferTx", "noTransferTx", "mergeTx", "returnTx"),
     "redeem": ("yesTransferTx", "noTransferTx", "redeemTx", "returnTx"),
     "deposit": ("permitTx", "pullTx", "depositTx"),
+    "wrap": ("permitTx", "stablecoinTransferTx", "wrapTx"),
+    "unwrap": ("permitTx", "collateralTransferTx", "unwrapTx"),
     "prepare": ("prepareTx", "registerTx"),
     "report": ("reportTx",),
     "settle": ("settleTx",),
@@ -109,6 +119,21 @@ def deposit(user, amount):
     return DepositBody(user=user.address, asset="collateral", amount=str(amount), permit=permit)
 
 
+def prepare_wrap(chain, worker):
+    """Wrap of stablecoin with a signed approval."""
+    user, condition = chain.user(worker, UNITS, approved=False), chain.condition(worker)
+    user.unwrap(2 * WRAPPED)
+    body = wrap(user, WRAPPED, user.permit(STABLE, contract=chain.contracts.stablecoin))
+    return PreparedOperation(body, user, condition, (WRAPPED, 0, 0), stable=-STABLE)
+
+
+def prepare_unwrap(chain, worker):
+    """Unwrap of collateral with a signed approval."""
+    user, condition = chain.user(worker, UNITS, approved=False), chain.condition(worker)
+    body = unwrap(user, WRAPPED, user.permit(WRAPPED))
+    return PreparedOperation(body, user, condition, (-WRAPPED, 0, 0), stable=STABLE)
+
+
 def prepare_prepare(chain, worker):
     """Preparation of a new question."""
     question = f"0x{keccak(text=next(chain.names)).hex()}"
@@ -148,6 +173,8 @@ PREPARE = {
     "merge": prepare_merge,
     "redeem": prepare_redeem,
     "deposit": prepare_deposit,
+    "wrap": prepare_wrap,
+    "unwrap": prepare_unwrap,
     "prepare": prepare_prepare,
     "report": prepare_report,
     "settle": prepare_settle,
@@ -194,6 +221,7 @@ class BalancesBefore:
         self._chain, self._operations = chain, operations
         self._held = [self._holdings(operation) for operation in operations]
         self._ether = [chain.ledger.ether(operation.user.address) for operation in operations]
+        self._stable = [chain.ledger.stable(operation.user.address) for operation in operations]
         self.num_sent = chain.num_sent()
         """Number of the operator's transactions in blocks."""
 
@@ -204,13 +232,16 @@ class BalancesBefore:
     def check_happened(self, num_steps):
         """Check that each operation took effect once, in ``num_steps`` transactions in total."""
         assert self._chain.num_sent() - self.num_sent == num_steps
-        for operation, held, ether in zip(self._operations, self._held, self._ether, strict=True):
-            before = held[operation.user.address]
-            expected = tuple(old + more for old, more in zip(before, operation.change, strict=True))
+        before = zip(self._operations, self._held, self._ether, self._stable, strict=True)
+        for operation, held, ether, stable in before:
+            balances = held[operation.user.address]
+            pairs = zip(balances, operation.change, strict=True)
+            expected = tuple(old + more for old, more in pairs)
             after = self._holdings(operation)
             assert after[operation.user.address] == expected
             assert set(after[self._chain.operator]) == {0}
             assert self._chain.ledger.ether(operation.user.address) == ether + operation.ether
+            assert self._chain.ledger.stable(operation.user.address) == stable + operation.stable
 
     def check_done(self, kind, result):
         """Check that the only operation took effect as reported."""
@@ -226,5 +257,7 @@ class BalancesBefore:
             num_steps: number of transactions.
         """
         assert self._chain.num_sent() - self.num_sent == num_steps
-        for operation, held in zip(self._operations, self._held, strict=True):
+        before = zip(self._operations, self._held, self._stable, strict=True)
+        for operation, held, stable in before:
             assert self._holdings(operation) == held
+            assert self._chain.ledger.stable(operation.user.address) == stable

@@ -22,16 +22,20 @@ from tests.chain.chains import (
     redeem,
     report,
     split,
+    unwrap,
+    wrap,
 )
 from tests.chain.nodes import KINDS
 from tests.chain.test_node_faults import NODE_FAULTS, QUICK
-from tests.chain.wallets import UNIT
+from tests.chain.wallets import STABLE_UNIT, UNIT
 
 DAYS = int(os.environ.get("CLOB_CHAIN_DAYS", "1"))
 ROUNDS = 8
 CONCURRENT = 5
 NUM_USERS, NUM_CONDITIONS = 5, 3
 UNITS = 20
+STABLE = "stablecoin"
+"""Stands for a token; balances of it are in its smallest unit."""
 REJECTIONS = {"INSUFFICIENT_BALANCE", "NOTHING_TO_REDEEM", "CHAIN_UNAVAILABLE", "NOT_APPROVED"}
 
 
@@ -53,6 +57,8 @@ class Day:
     def __init__(self, chain, worker, seed):
         self.chain, self.random = chain, random.Random(seed)
         self.users = [chain.user(worker, UNITS) for _ in range(NUM_USERS)]
+        for user in self.users:
+            user.approve_stablecoin()
         self.conditions = [chain.condition(worker) for _ in range(NUM_CONDITIONS)]
         self.outcomes = {}
         self.expected = Counter({(user.address, None): UNITS * UNIT for user in self.users})
@@ -65,11 +71,17 @@ class Day:
         """Return a random operation and its expected changes of balances."""
         draw = self.random
         user, condition = draw.choice(self.users), draw.choice(self.conditions)
-        kind = draw.choices(("faucet", "split", "merge", "redeem"), (1, 6, 6, 3))[0]
+        kinds = ("faucet", "split", "merge", "redeem", "wrap", "unwrap")
+        kind = draw.choices(kinds, (1, 6, 6, 3, 3, 3))[0]
         if kind == "faucet":
             return faucet(user, UNITS), {(user.address, None): UNITS * UNIT}
         if kind == "redeem":
             return redeem(user, condition), None
+        if kind in ("wrap", "unwrap"):
+            stable = draw.randint(1, 4 * STABLE_UNIT)
+            amount, sign = stable * UNIT // STABLE_UNIT, 1 if kind == "wrap" else -1
+            change = {(user.address, None): sign * amount, (user.address, STABLE): -sign * stable}
+            return (wrap if kind == "wrap" else unwrap)(user, amount), change
         amount = draw.randint(1, 8 * UNIT)
         sign = 1 if kind == "merge" else -1
         change = {(user.address, None): sign * amount}
@@ -96,6 +108,8 @@ class Day:
 
     def amount(self, user, token):
         """Return a balance from the chain."""
+        if token == STABLE:
+            return self.chain.ledger.stable(user.address)
         if token is None:
             return self.chain.ledger.collateral(user.address)
         return self.chain.ledger.token(user.address, token)
@@ -165,7 +179,7 @@ class Day:
         """Compare all balances and check that all tokens are backed."""
         tokens = [token for each in self.conditions for token in (each.yes, each.no)]
         for user in self.users:
-            for token in (None, *tokens):
+            for token in (None, STABLE, *tokens):
                 assert self.amount(user, token) == self.expected[user.address, token]
         self.chain.check_conserved()
 

@@ -184,7 +184,7 @@ def test_unusable_deployment_is_rejected_without_a_transaction(chain, tmp_path, 
 
 def test_invalid_options_are_rejected(chain, tmp_path, key_file):
     result = rejection(run_deploy(chain, tmp_path, contracts=False), 2)
-    assert result.endswith("missing: --collateral, --conditional-tokens")
+    assert result.endswith("missing: --collateral or --stablecoin, --conditional-tokens")
     result = rejection(run_deploy(chain, tmp_path, url="embedded"), 2)
     assert result.startswith("--chain must be the http or https URL of a node")
     result = rejection(run_deploy(chain, tmp_path, "--owner", "me"), 2)

@@ -1,12 +1,12 @@
 """The balances and logs that test helpers read agree with the contracts."""
 
-from eth_abi import encode
 from eth_utils import keccak
 
 from clob_server.chain.config import DEVELOPMENT
 from clob_server.chain.contracts import artifact
 from clob_server.chain.eth.accounts import ACCOUNTS, OPERATOR
 from clob_server.chain.eth.token_ids import condition_id, token_ids
+from clob_server.chain.operations.deploy import TEST_DOLLAR, wrapper_of
 from tests.chain.chains import Chain, Condition
 from tests.chain.wallets import MAX, STABLE_UNIT, UNIT, Ledger, User, Wallet, calldata
 
@@ -14,8 +14,8 @@ ADA, BOB = ACCOUNTS[3:5]
 QUESTION = keccak(text="Will it rain?")
 CREATED = (
     ("ConditionalTokens", b""),
-    ("TestDollar", b""),
-    ("WrappedCollateral", encode(["address"], [DEVELOPMENT.stablecoin])),
+    ("TestDollar", TEST_DOLLAR),
+    ("WrappedCollateral", wrapper_of(DEVELOPMENT.stablecoin)),
 )
 
 

@@ -161,9 +161,18 @@ class User(Wallet):
         signature = "approve(address,uint256)"
         self.call(self.contracts.collateral, signature, self.operator, amount)
 
-    def permit(self, amount, deadline=MAX):
-        """Sign an EIP-2612 approval of collateral: value, deadline, v, r, s."""
-        contract = self.contracts.collateral
+    def approve_stablecoin(self, amount=MAX):
+        """Approve stablecoin for the operator."""
+        signature = "approve(address,uint256)"
+        self.call(self.contracts.stablecoin, signature, self.operator, amount)
+
+    def unwrap(self, amount):
+        """Unwrap collateral without the operator."""
+        self.call(self.contracts.collateral, "unwrap(address,uint256)", self.address, amount)
+
+    def permit(self, amount, deadline=MAX, contract=None):
+        """Sign an EIP-2612 approval of a token, by default collateral: value, deadline, v, r, s."""
+        contract = contract or self.contracts.collateral
         types = {
             "Permit": [
                 {"name": "owner", "type": "address"},

@@ -140,7 +140,7 @@ def test_unusable_options(arguments, text, capsys):
 
 def test_help_of_every_command(capsys):
     commands = ("markets", "book", "buy", "sell", "cancel", "fills", "balance")
-    commands += ("faucet", "split", "merge")
+    commands += ("faucet", "split", "merge", "wrap", "unwrap")
     for arguments in ([], *([each] for each in commands)):
         with pytest.raises(SystemExit) as caught:
             main([*arguments, "--help"])
@@ -212,6 +212,11 @@ def test_faucet_split_and_merge(run, tmp_path):
         user.approve_tokens()
         assert run("split", "rain", "10", url=live.url)[0] == 0
         assert run("merge", "rain", "2.5", url=live.url)[0] == 0
+        assert run("unwrap", "20", "--permit", url=live.url)[0] == 0
+        code, _, text = run("wrap", "20", url=live.url)
+        assert (code, "NOT_APPROVED" in text) == (1, True)
+        assert run("wrap", "20", "--permit", url=live.url)[0] == 0
+        assert run("unwrap", "0.0000001", url=live.url)[0] == 1
 
 
 def check_permits(live, server):
@@ -229,7 +234,7 @@ def check_permits(live, server):
         owner = client.maker
     with (
         Client(live.url, signer=KEY, rpc_url=live.url) as client,
-        pytest.raises(UnexpectedReplyError, match="cannot read the collateral"),
+        pytest.raises(UnexpectedReplyError, match="cannot read the contract"),
     ):
         client.sign_permit("1")
     with Client(live.url, signer=KEY, rpc_url="http://127.0.0.1:1/secret") as client:

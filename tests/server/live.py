@@ -65,9 +65,10 @@ class Live(Ended):
         return Client(self.url, http=self.http, timeout_s=START_S, **options)
 
 
-STEADY = {"CLOB_CLOCK_SKEW_MAX_S": "3600"}
+STEADY = {"CLOB_CLOCK_SKEW_MAX_S": "3600", "CLOB_CHAIN_NODE": "embedded"}
 """A virtual machine that is copied while it runs gets a wall clock that jumps by seconds; servers
-would hold all commands for 10 s. Tests of the clock set the bound themselves."""
+would hold all commands for 10 s. Tests of the clock set the bound themselves. The embedded chain is
+py-evm even if there is an anvil on the PATH."""
 
 
 def environment():

@@ -26,7 +26,7 @@ NO_PARENT: Final = bytes(32)
 INDEX_SETS: Final = (YES, NO)
 """Index sets into which collateral is split."""
 UNIT: Final = 10**6
-"""One unit of collateral, in the smallest unit of the stablecoin."""
+"""One unit of test dollars, in their smallest unit."""
 
 BALANCE: Final = Function("balanceOf(address)", returns="uint256")
 ALLOWANCE: Final = Function("allowance(address,address)", returns="uint256")
@@ -35,6 +35,10 @@ IS_APPROVED: Final = Function("isApprovedForAll(address,address)", returns="bool
 SLOTS: Final = Function("getOutcomeSlotCount(bytes32)", returns="uint256")
 DENOMINATOR: Final = Function("payoutDenominator(bytes32)", returns="uint256")
 NUMERATOR: Final = Function("payoutNumerators(bytes32,uint256)", returns="uint256")
+SCALE: Final = Function("UNIT()", returns="uint256")
+"""Wei of collateral for the smallest unit of the stablecoin that backs it."""
+STABLECOIN: Final = Function("stablecoin()", returns="address")
+DECIMALS: Final = Function("decimals()", returns="uint8")
 CONDITION_OF: Final = Function("outcomes(uint256)", returns="bytes32")
 """Condition of a registered token; the second return value, the complementary token, is not
 decoded."""
@@ -43,6 +47,7 @@ APPROVE: Final = Function("approve(address,uint256)", returns="bool")
 APPROVE_ALL: Final = Function("setApprovalForAll(address,bool)")
 MINT: Final = Function("mint(address,uint256)")
 WRAP: Final = Function("wrap(address,uint256)")
+UNWRAP: Final = Function("unwrap(address,uint256)")
 TRANSFER: Final = Function("transfer(address,uint256)", returns="bool")
 TRANSFER_FROM: Final = Function("transferFrom(address,address,uint256)", returns="bool")
 PERMIT: Final = Function("permit(address,address,uint256,uint256,uint8,bytes32,bytes32)")
@@ -108,9 +113,13 @@ class StepBuilder:
         """Mint test dollars to the operator."""
         return call(name, self._stablecoin, TRANSFERRED, MINT, self._operator, units * UNIT)
 
-    def wrap(self, name: str, user: str, units: int) -> StepCall:
-        """Wrap test dollars of the operator into collateral of a wallet."""
-        return call(name, self._collateral, TRANSFERRED, WRAP, user, units * UNIT)
+    def wrap(self, name: str, user: str, amount: int) -> StepCall:
+        """Wrap stablecoin of the operator, in its smallest unit, into collateral of a wallet."""
+        return call(name, self._collateral, TRANSFERRED, WRAP, user, amount)
+
+    def unwrap(self, name: str, user: str, amount: int) -> StepCall:
+        """Unwrap collateral of the operator, in wei, into stablecoin of a wallet."""
+        return call(name, self._collateral, TRANSFERRED, UNWRAP, user, amount)
 
     def approve(self, name: str, token: str, spender: str) -> StepCall:
         """Approve a contract for an unlimited amount of the operator's balance of a token."""
@@ -121,20 +130,29 @@ class StepBuilder:
         return call(name, self._tokens, APPROVED_ALL, APPROVE_ALL, spender, True)
 
     def permit(
-        self, name: str, user: str, value: int, deadline: int, v: int, r: bytes, s: bytes
+        self,
+        name: str,
+        user: str,
+        value: int,
+        deadline: int,
+        v: int,
+        r: bytes,
+        s: bytes,
+        *,
+        token: str,
     ) -> StepCall:
-        """Submit a wallet's signed approval of collateral."""
+        """Submit a wallet's signed approval of an ERC-20."""
         arguments = user, self._operator, value, deadline, v, r, s
-        return call(name, self._collateral, APPROVED, PERMIT, *arguments)
+        return call(name, token, APPROVED, PERMIT, *arguments)
 
-    def pull(self, name: str, user: str, amount: int) -> StepCall:
-        """Transfer collateral from a wallet to the operator."""
+    def pull(self, name: str, user: str, amount: int, token: str) -> StepCall:
+        """Transfer an ERC-20 from a wallet to the operator."""
         arguments = user, self._operator, amount
-        return call(name, self._collateral, TRANSFERRED, TRANSFER_FROM, *arguments)
+        return call(name, token, TRANSFERRED, TRANSFER_FROM, *arguments)
 
-    def pay(self, name: str, user: str, amount: int) -> StepCall:
-        """Transfer collateral from the operator to a wallet."""
-        return call(name, self._collateral, TRANSFERRED, TRANSFER, user, amount)
+    def pay(self, name: str, user: str, amount: int, token: str = "") -> StepCall:
+        """Transfer an ERC-20 from the operator to a wallet; without a token, collateral."""
+        return call(name, token or self._collateral, TRANSFERRED, TRANSFER, user, amount)
 
     def pull_token(self, name: str, user: str, token: int, amount: int) -> StepCall:
         """Transfer an outcome token from a wallet to the operator."""

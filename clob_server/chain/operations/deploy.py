@@ -25,8 +25,14 @@ from clob_server.chain.operations.preconditions import Read, check_gas, read_unt
 from clob_server.chain.tx.gas_limits import StepCall
 from clob_server.chain.tx.steps import Step
 
+WRAPPER_ARGUMENTS: Final = ("address", "uint8", "string", "string")
+"""Types of the constructor arguments of the collateral: stablecoin, its decimals, name, symbol."""
 ADDRESSES: Final = "addresses"
 """Outbox fact with the addresses of the contracts, as JSON."""
+TEST_DECIMALS: Final = 6
+"""Decimals of test dollars."""
+TEST_DOLLAR: Final = abi.encode(["uint8"], [TEST_DECIMALS])
+"""Constructor arguments of the test stablecoin."""
 CONTRACT_GAS: Final = 8_000_000
 """Maximum gas of the deployment of one contract."""
 EXCHANGE_STEP: Final = "exchangeTx"
@@ -63,7 +69,7 @@ class Deploy(Work[DeployBody]):
     async def run(self, run: Run) -> Addresses:
         """Deploy missing contracts, send missing approvals and return the addresses."""
         addresses = self.body.addresses or await self._deploy(run)
-        await self._approve(run, addresses)
+        await send_approvals(run, addresses)
         run.context.outbox.set_fact(ADDRESSES, msgspec.json.encode(addresses).decode())
         return addresses
 
@@ -71,11 +77,11 @@ class Deploy(Work[DeployBody]):
         """Deploy the contracts in fixed order, so that the nonces determine their addresses."""
         tokens, stablecoin = await run.confirm(
             deploy_step("conditionalTokensTx", "ConditionalTokens"),
-            deploy_step("stablecoinTx", "TestDollar"),
+            deploy_step("stablecoinTx", "TestDollar", TEST_DOLLAR),
         )
         dollar = created_address(run, stablecoin)
         (collateral,) = await run.confirm(
-            deploy_step("collateralTx", "WrappedCollateral", abi.encode(["address"], [dollar]))
+            deploy_step("collateralTx", "WrappedCollateral", wrapper_of(dollar))
         )
         return Addresses(
             stablecoin=dollar,
@@ -83,17 +89,24 @@ class Deploy(Work[DeployBody]):
             conditional_tokens=created_address(run, tokens),
         )
 
-    async def _approve(self, run: Run, addresses: Addresses) -> None:
-        """Approve the collateral contract for test dollars, and the tokens for collateral."""
-        operator, builder = run.context.node.operator, run.context.builder
-        allowances = await read_until_valid(run.context, *approval_reads(operator, addresses))
-        missing = [
-            builder.approve(name, token, spender)
-            for (name, token, spender), amount in zip(approvals(addresses), allowances, strict=True)
-            if not is_unlimited(amount) or run.has_begun(name)
-        ]
-        if missing:
-            await run.confirm(*missing)
+
+async def send_approvals(run: Run, addresses: Addresses) -> None:
+    """Approve the collateral contract for stablecoin, and the tokens for collateral."""
+    operator, builder = run.context.node.operator, run.context.builder
+    allowances = await read_until_valid(run.context, *approval_reads(operator, addresses))
+    missing = [
+        builder.approve(name, token, spender)
+        for (name, token, spender), amount in zip(approvals(addresses), allowances, strict=True)
+        if not is_unlimited(amount) or run.has_begun(name)
+    ]
+    if missing:
+        await run.confirm(*missing)
+
+
+def wrapper_of(stablecoin: str) -> bytes:
+    """Return the constructor arguments of the collateral that wraps test dollars."""
+    arguments = stablecoin, TEST_DECIMALS, "Wrapped Test Dollar", "wtUSD"
+    return abi.encode(WRAPPER_ARGUMENTS, arguments)
 
 
 def deploy_step(name: str, contract: str, arguments: bytes = b"") -> StepCall:

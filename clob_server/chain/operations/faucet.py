@@ -12,13 +12,27 @@ import msgspec
 from clob.wire.operations import FaucetAnswer, FaucetBody
 from clob_server.chain.eth.accounts import ETHER_WEI
 from clob_server.chain.eth.rpc import number, result
-from clob_server.chain.operations.base import OperationContext, Run, Work, step_hash
-from clob_server.chain.operations.calls import ETHER_TRANSFER_GAS
-from clob_server.chain.operations.preconditions import check_gas, check_user, read_once
+from clob_server.chain.operations.base import (
+    OperationContext,
+    OperationRejectedError,
+    Run,
+    Work,
+    step_hash,
+)
+from clob_server.chain.operations.calls import ETHER_TRANSFER_GAS, UNIT
+from clob_server.chain.operations.preconditions import (
+    call_error,
+    check_gas,
+    check_user,
+    read_and_estimate,
+    scale_read,
+)
 from clob_server.chain.tx.gas_limits import StepCall
 
 ENOUGH_WEI: Final = ETHER_WEI // 100
 """Balance from which a wallet receives no ether for gas."""
+UNIT_SCALE: Final = ETHER_WEI // UNIT
+"""Wei of collateral for the smallest unit of test dollars."""
 GAP_GAS: Final = 100_000
 """Gas limit of the transaction that fills a gap: 21,000, and more on some chains."""
 GAP_STEP: Final = "gapTx"
@@ -31,11 +45,22 @@ class Faucet(Work[FaucetBody]):
     step_names: tuple[str, ...] = ("faucetTx", "transferTx", "gasTx")
     gas: int = 400_000
 
-    async def check(self, context: OperationContext) -> None:
-        """Reject an invalid wallet, or if the operator has too little ether."""
+    async def check(self, context: OperationContext) -> dict[str, int]:
+        """Reject an invalid wallet, a stablecoin of another minter, and a lack of ether.
+
+        Returns:
+            Gas estimate of the minting.
+        """
         check_user(context, self.body.user)
-        await read_once(context)
+        mint = context.builder.mint("faucetTx", self.body.units)
+        (scale,), gas = await read_and_estimate(context, [scale_read(context)], [mint])
+        reason = None if mint.name in gas else await call_error(context, mint)
+        if reason is None and scale != UNIT_SCALE:
+            reason = "it is not wrapped as a stablecoin of 6 decimals"
+        if reason is not None:
+            raise no_faucet(context, reason)
         check_gas(context, self.gas, context.gas_gift)
+        return gas
 
     async def run(self, run: Run) -> FaucetAnswer:
         """Mint test dollars and wrap them for the wallet.
@@ -47,7 +72,7 @@ class Faucet(Work[FaucetBody]):
         """
         user, units, builder = self.body.user, self.body.units, run.context.builder
         (mint,) = await run.confirm(builder.mint("faucetTx", units))
-        (wrap,) = await run.confirm(builder.wrap("transferTx", user, units))
+        (wrap,) = await run.confirm(builder.wrap("transferTx", user, units * UNIT))
         gas_tx = await self._send_ether(run)
         return FaucetAnswer(
             message=f"{units} units of collateral were sent to {user}",
@@ -70,6 +95,16 @@ class Faucet(Work[FaucetBody]):
                 return None
         call = StepCall("gasTx", user, b"", value=gift, gas_max=ETHER_TRANSFER_GAS)
         return await run.send_optional(call)
+
+
+def no_faucet(context: OperationContext, reason: str) -> OperationRejectedError:
+    """Return the rejection of a chain whose stablecoin is not a test stablecoin of the operator."""
+    stablecoin, operator = context.addresses.stablecoin, context.node.operator
+    return OperationRejectedError(
+        "NO_FAUCET",
+        f"the faucet needs a test stablecoin that the operator {operator} mints; {stablecoin} is "
+        f"none: {reason}. Obtain stablecoin elsewhere and wrap it: POST /api/gasless/wrap",
+    )
 
 
 class GapBody(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="gap"):

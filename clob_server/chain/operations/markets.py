@@ -34,8 +34,10 @@ class Prepare(Work[PrepareBody]):
     gas: int = 400_000
 
     async def check(self, context: OperationContext) -> None:
-        """Reject if a transaction is needed and the operator has too little ether."""
+        """Reject a missing condition of another oracle, and an operator out of gas."""
         slots, *registered = await read_once(context, *self._reads(context))
+        if self.body.oracle:
+            check_condition(context, f"0x{condition_of(context, self.body).hex()}", slots)
         if not slots or NO_CONDITION in registered:
             check_gas(context, self.gas)
 
@@ -55,7 +57,7 @@ class Prepare(Work[PrepareBody]):
         register = context.builder.register("registerTx", condition)
         is_missing = NO_CONDITION in registered
         prepare_tx, register_tx = None, None
-        if not slots or run.has_begun("prepareTx"):
+        if not self.body.oracle and (not slots or run.has_begun("prepareTx")):
             prepare = context.builder.prepare("prepareTx", question_of(self.body))
             (step,) = await run.confirm(prepare, then=register if is_missing else None)
             prepare_tx = step_hash(step)
@@ -121,5 +123,6 @@ def question_of(body: PrepareBody | ReportBody) -> bytes:
 
 
 def condition_of(context: OperationContext, body: PrepareBody | ReportBody) -> bytes:
-    """Return the id of the condition that has the operator as oracle."""
-    return condition_id(context.node.operator, question_of(body))
+    """Return the id of the condition, whose oracle is the operator unless the body names one."""
+    oracle = body.oracle if isinstance(body, PrepareBody) else ""
+    return condition_id(oracle or context.node.operator, question_of(body))

@@ -4,15 +4,7 @@ from typing import Final, NamedTuple
 
 from clob.wire.operations import Permit
 from clob_server.chain.operations.base import OperationContext, OperationRejectedError, Run
-from clob_server.chain.operations.calls import (
-    ALLOWANCE,
-    APPROVED,
-    PERMIT,
-    TRANSFER,
-    TRANSFER_FROM,
-    TRANSFERRED,
-    call,
-)
+from clob_server.chain.operations.calls import ALLOWANCE
 from clob_server.chain.operations.preconditions import Read, call_error, read_until_valid
 from clob_server.chain.tx.gas_limits import StepCall
 
@@ -40,12 +32,11 @@ class Payment(NamedTuple):
 
     def pull(self, context: OperationContext) -> StepCall:
         """Return the step that transfers."""
-        arguments = self.user, context.node.operator, self.amount
-        return call(self.step, self.token, TRANSFERRED, TRANSFER_FROM, *arguments)
+        return context.builder.pull(self.step, self.user, self.amount, self.token)
 
     def refund(self, name: str, context: OperationContext) -> StepCall:
         """Return the step that pays the amount back."""
-        return call(name, self.token, TRANSFERRED, TRANSFER, self.user, self.amount)
+        return context.builder.pay(name, self.user, self.amount, self.token)
 
     async def check_approved(self, context: OperationContext, approved: int) -> None:
         """Reject a wallet without sufficient approval and valid permit, with the call to approve.
@@ -68,12 +59,12 @@ class Payment(NamedTuple):
         else:
             signed = "" if permit is None else f", and its permit is for {permit.value}"
             problem = f"{user} has approved {max(0, approved)} {self.asset}{signed}"
-        approve = f"approve({operator}, {self.amount})"
+        call = f"approve({operator}, {self.amount})"
         raise OperationRejectedError(
             "NOT_APPROVED",
-            f"{problem}; {user} must call {approve} on {self.token}",
+            f"{problem}; {user} must call {call} on {self.token}",
             contract=self.token,
-            call=approve,
+            call=call,
         )
 
     async def submit_permit(self, run: Run) -> str | None:
@@ -95,5 +86,5 @@ class Payment(NamedTuple):
         """Return the step that submits the permit."""
         numbers = int(permit.value), int(permit.deadline), permit.v
         signature = bytes.fromhex(permit.r[2:]), bytes.fromhex(permit.s[2:])
-        arguments = self.user, context.node.operator, *numbers, *signature
-        return call(PERMIT_STEP, self.token, APPROVED, PERMIT, *arguments)
+        arguments = self.user, *numbers, *signature
+        return context.builder.permit(PERMIT_STEP, *arguments, token=self.token)

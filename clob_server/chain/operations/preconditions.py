@@ -19,7 +19,14 @@ from clob_server.chain.eth.rpc import (
 )
 from clob_server.chain.eth.token_ids import OUTCOME_SLOTS, token_ids
 from clob_server.chain.operations.base import OperationContext, OperationRejectedError
-from clob_server.chain.operations.calls import BALANCES, DENOMINATOR, IS_APPROVED, NUMERATOR, SLOTS
+from clob_server.chain.operations.calls import (
+    BALANCES,
+    DENOMINATOR,
+    IS_APPROVED,
+    NUMERATOR,
+    SCALE,
+    SLOTS,
+)
 from clob_server.chain.operations.reserved import Reservation
 from clob_server.chain.tx.gas_limits import StepCall, revert_message
 from clob_server.chain.tx.node import is_failure
@@ -141,6 +148,14 @@ def token_reads(
         Read(contract, BALANCES, ([user] * len(tokens), tokens)),
         Read(contract, IS_APPROVED, (user, context.node.operator)),
     ]
+
+
+def scale_read(context: OperationContext) -> Read:
+    """Return the read of the wei of collateral for the smallest unit of the stablecoin.
+
+    Its value is 0 if the collateral is not a wrapped stablecoin.
+    """
+    return Read(context.addresses.collateral, SCALE, (), if_reverted=0)
 
 
 def payout_reads(context: OperationContext, condition: bytes) -> list[Read]:

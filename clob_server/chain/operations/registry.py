@@ -15,10 +15,13 @@ from clob.wire.operations import (
     ReportBody,
     SettleBody,
     SplitBody,
+    UnwrapBody,
     WithdrawBody,
     WithdrawRequestBody,
+    WrapBody,
 )
 from clob_server.chain.operations.base import Work
+from clob_server.chain.operations.collateral import DeployCollateral, DeployCollateralBody
 from clob_server.chain.operations.deploy import (
     Deploy,
     DeployBody,
@@ -32,8 +35,9 @@ from clob_server.chain.operations.merge import Merge
 from clob_server.chain.operations.redeem import Redeem
 from clob_server.chain.operations.settle import Settle
 from clob_server.chain.operations.split import Split
+from clob_server.chain.operations.wrap import Unwrap, Wrap
 
-EveryBody: TypeAlias = AnyBody | DeployBody | DeployExchangeBody | GapBody
+EveryBody: TypeAlias = AnyBody | DeployBody | DeployCollateralBody | DeployExchangeBody | GapBody
 """Parameters of any operation, including those that the command line and the worker start."""
 
 _DECODE: Final = msgspec.json.Decoder(EveryBody).decode
@@ -45,10 +49,13 @@ _WORKS: Mapping[type[EveryBody], Callable[[Any], Work[Any]]] = {
     DepositBody: Deposit,
     WithdrawRequestBody: RequestWithdrawal,
     WithdrawBody: Withdraw,
+    WrapBody: Wrap,
+    UnwrapBody: Unwrap,
     PrepareBody: Prepare,
     ReportBody: Report,
     SettleBody: Settle,
     DeployBody: Deploy,
+    DeployCollateralBody: DeployCollateral,
     DeployExchangeBody: DeployExchange,
     GapBody: Gap,
 }

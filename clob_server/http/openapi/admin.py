@@ -42,6 +42,7 @@ MARKET: Final = (
 MODE: Final = (
     "INVALID_FIELD", "RECOVERING", "UNKNOWN_MARKET", "MARKET_NOT_OPEN", "INVALID_COMMAND", *COMMAND,
 )  # fmt: skip
+ADOPTING: Final = ("INVALID_ADDRESS", "NEG_RISK_NOT_SUPPORTED", "UNKNOWN_CONDITION")
 CHAIN: Final = ("CHAIN_NOT_CONFIGURED", "CHAIN_UNAVAILABLE")
 
 DESCRIBED: Final = {
@@ -85,13 +86,16 @@ DESCRIBED: Final = {
         "condition, which is prepared on the chain as soon as the chain is available. With "
         "`settles`, trades move tokens and collateral on the chain, with `custody` `escrow` those "
         "that makers have deposited in the exchange contract. A market of the same id is "
-        "removed first, with its resting orders, if an order opened it and it never had a trade.",
+        "removed first, with its resting orders, if an order opened it and it never had a trade. "
+        "With `conditionId`, `oracle` and `questionId`, the market adopts a condition that exists "
+        "on the chain, and resolves once the payouts of its oracle are final.",
         body=MarketRequest,
         codes=(
             "MARKET_EXISTS",
             *CHAIN,
             "EXCHANGE_NOT_DEPLOYED",
             "ESCROW_NOT_SUPPORTED",
+            *ADOPTING,
             *MARKET,
         ),
         example={
@@ -134,9 +138,10 @@ DESCRIBED: Final = {
         AdminMarketBody,
         "Removes all orders; cannot be undone. In a market of the chain the outcome is reported "
         "there, so that tokens can be redeemed. If the market settles, this happens once the "
-        "results of its trades are final; the market at `Location` shows the progress.",
+        "results of its trades are final; the market at `Location` shows the progress. A market "
+        "of an adopted condition has the outcome of its oracle, and rejects any other.",
         body=OutcomeRequest,
-        codes=MODE,
+        codes=("CHAIN_UNAVAILABLE", "CONDITION_NOT_RESOLVED", "CONDITION_RESOLVED", *MODE),
         others={202: "The market closes; its outcome is reported after its trades."},
         example={"outcome": "yes"},
     ),

@@ -9,8 +9,10 @@ from clob.wire.operations import (
     OperationBody,
     RedeemAnswer,
     SplitAnswer,
+    UnwrapAnswer,
     WithdrawAnswer,
     WithdrawRequestAnswer,
+    WrapAnswer,
 )
 from clob_server.http.openapi import common
 
@@ -80,6 +82,20 @@ WITHDRAWAL_REQUEST: Final = (
         True,
     ),
 )
+STABLECOIN_PERMIT: Final = PERMIT._replace(
+    text="A signed approval of stablecoin for the operator (EIP-2612), in its smallest unit, "
+    "applied first.",
+)
+WRAPPING: Final = (
+    USER,
+    common.FieldDoc(
+        "amount",
+        common.WEI,
+        "Amount of collateral, in wei: a multiple of the smallest unit of the stablecoin, which is "
+        "10^12 wei for 6 decimals.",
+        True,
+    ),
+)
 EXAMPLE: Final = {
     "user": common.DEMO_USER,
     "amount": "1000000000000000000",
@@ -101,8 +117,18 @@ CONVERTING: Final = (
 """Errors of split and merge."""
 ESCROW: Final = (*CHAIN, "INVALID_FIELD", "ESCROW_NOT_SUPPORTED")
 """Errors of operations on escrow."""
+WRAPS: Final = (
+    *CHAIN, "INVALID_AMOUNT", "AMOUNT_TOO_LARGE", "WRONG_COLLATERAL", "INSUFFICIENT_BALANCE",
+    "NOT_APPROVED",
+)  # fmt: skip
+"""Errors of wrap and unwrap."""
 REDEEMING: Final = (
     *CHAIN, "UNKNOWN_CONDITION", "NOT_APPROVED", "CONDITION_NOT_RESOLVED", "NOTHING_TO_REDEEM",
+)  # fmt: skip
+
+FAUCET: Final = (
+    *CHAIN, "NO_FAUCET", "FAUCET_LIMIT", "NOT_ON_THIS_ENVIRONMENT", "CLOCK_WENT_BACK",
+    "ENGINE_FULL",
 )  # fmt: skip
 
 DESCRIBED: Final = {
@@ -190,6 +216,29 @@ DESCRIBED: Final = {
         codes=(*ESCROW, "NOTHING_TO_WITHDRAW", "WITHDRAWAL_NOT_DUE"),
         example={"user": common.DEMO_USER, "asset": "collateral"},
     ),
+    "gasless_wrap": common.RouteDoc(
+        TAG,
+        "Wrap stablecoin into collateral",
+        WrapAnswer,
+        f"The wallet must approve the operator for its stablecoin or sign a permit. {COMPLETION}",
+        headers=(IDEMPOTENCY_KEY, PREFER),
+        body=common.record(
+            *WRAPPING,
+            STABLECOIN_PERMIT,
+        ),
+        codes=WRAPS,
+        example={"user": common.DEMO_USER, "amount": "1000000000000000000"},
+    ),
+    "gasless_unwrap": common.RouteDoc(
+        TAG,
+        "Unwrap collateral into stablecoin",
+        UnwrapAnswer,
+        f"The wallet must approve the operator for its collateral or sign a permit. {COMPLETION}",
+        headers=(IDEMPOTENCY_KEY, PREFER),
+        body=common.record(*WRAPPING, PERMIT),
+        codes=WRAPS,
+        example={"user": common.DEMO_USER, "amount": "1000000000000000000"},
+    ),
     "gasless_faucet": common.RouteDoc(
         TAG,
         "Request test collateral",
@@ -197,7 +246,7 @@ DESCRIBED: Final = {
         f"At most 500 units per wallet in 24 hours. {COMPLETION}",
         headers=(IDEMPOTENCY_KEY, PREFER),
         body=common.record(USER),
-        codes=(*CHAIN, "FAUCET_LIMIT", "NOT_ON_THIS_ENVIRONMENT", "CLOCK_WENT_BACK", "ENGINE_FULL"),
+        codes=FAUCET,
         example={"user": common.DEMO_USER},
     ),
     "gasless_operation": common.RouteDoc(

@@ -53,7 +53,7 @@ async def create_market(call: Request) -> Reply:
     name = market_id(request.market_id)
     if request.custody == ESCROW and not request.settles:
         raise wrong("custody", 'may be "escrow" only with "settles": true', request.custody)
-    condition = condition_of(server, name, request) if request.yes_token_id is None else None
+    condition = await condition_of(server, name, request)
     yes, no = read_tokens(request) if condition is None else (condition.yes, condition.no)
     market = Market(
         id=name,
@@ -121,13 +121,33 @@ def create_commands(
     return (*before, BindMarket(market=market.id, condition=condition, now_ms=now_ms), command)
 
 
-def condition_of(server: Server, name: str, request: MarketRequest) -> Condition:
-    """Return the condition of a market without token ids; it needs a question and a chain."""
+async def condition_of(server: Server, name: str, request: MarketRequest) -> Condition | None:
+    """Return the condition of a market: an existing one, that of its question, or None.
+
+    A market without token ids needs a question or a condition, and a chain.
+    """
+    adopted = request.condition_id, request.oracle, request.question_id
+    if any(each is not None for each in adopted):
+        return await adopted_condition(server, request)
+    if request.yes_token_id is not None:
+        return None
     if not request.question:
         raise missing("yesTokenId", "may be omitted only with a question, on a server with a chain")
     if request.no_token_id is not None:
         raise missing("yesTokenId", "and noTokenId must be given together or both omitted")
     return server.conditions.new(name, request.question)
+
+
+async def adopted_condition(server: Server, request: MarketRequest) -> Condition:
+    """Return the condition that a request names."""
+    if request.yes_token_id is not None or request.no_token_id is not None:
+        raise wrong(
+            "yesTokenId", "must be omitted with conditionId, which determines it", "a token"
+        )
+    if request.condition_id is None or request.oracle is None or request.question_id is None:
+        raise missing("conditionId", "oracle and questionId must be given together")
+    condition_id, oracle = request.condition_id, request.oracle
+    return await server.conditions.adopted.find(condition_id, oracle, request.question_id)
 
 
 def settled_terms(server: Server, condition: Condition | None, custody: str) -> dict[str, Any]:
@@ -247,6 +267,9 @@ async def resolve_market(call: Request) -> Reply:
         raise MarketNotOpenError(f"market {name} is already resolved")
 
     async with server.admin_lock:
+        condition = server.conditions.condition(name)
+        if condition is not None and condition.is_adopted:
+            await server.conditions.adopted.check_outcome(name, condition, outcome)
         await server.sequencer.submit(resolve)
     server.conditions.sync(name)
     market = server.state.matcher.market(name)

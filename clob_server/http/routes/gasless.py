@@ -1,4 +1,4 @@
-"""Gasless routes: split, merge, redeem, escrow, and the faucet of the test environment.
+"""Gasless routes: split, merge, redeem, wrap, escrow, and the faucet of the test environment.
 
 The operator pays the gas. A request is read and checked completely before anything is sent.
 """
@@ -19,8 +19,10 @@ from clob.wire.operations import (
     Permit,
     RedeemBody,
     SplitBody,
+    UnwrapBody,
     WithdrawBody,
     WithdrawRequestBody,
+    WrapBody,
 )
 from clob_server.api.faults import check_names, present, read_wallet, wrong
 from clob_server.api.problems import ApiError, Fault, Headers
@@ -43,6 +45,7 @@ ID_MAX: Final = 128
 FAUCET: Final = frozenset(("user",))
 """The fields of each body."""
 REDEEM: Final = FAUCET | {"conditionId"}
+WRAP: Final = FAUCET | {"amount", "permit"}
 CONVERSION: Final = REDEEM | {"amount", "yesTokenId", "noTokenId"}
 SPLIT: Final = CONVERSION | {"permit"}
 WITHDRAWAL: Final = FAUCET | {"asset"}
@@ -129,6 +132,18 @@ async def withdraw(call: Request) -> Reply:
     return await run_operation(call, user, WithdrawBody(user=user, asset=asset))
 
 
+async def wrap(call: Request) -> Reply:
+    """Convert stablecoin into collateral."""
+    user, amount, permit = read_wrapping(call)
+    return await run_operation(call, user, WrapBody(user=user, amount=amount, permit=permit))
+
+
+async def unwrap(call: Request) -> Reply:
+    """Convert collateral into stablecoin."""
+    user, amount, permit = read_wrapping(call)
+    return await run_operation(call, user, UnwrapBody(user=user, amount=amount, permit=permit))
+
+
 async def faucet(call: Request) -> Reply:
     """Send test collateral to a wallet."""
     call.server.lifecycle.check_open()
@@ -205,6 +220,14 @@ def read_conversion(body: Mapping[str, Any]) -> tuple[str, str, dict[str, str]]:
     return user, amount, tokens
 
 
+def read_wrapping(call: Request) -> tuple[str, str, Permit | None]:
+    """Read the body of wrap and unwrap: the wallet, the amount in wei, the signed approval."""
+    call.server.lifecycle.check_open()
+    body = call.object(WRAP)
+    user, amount = read_wallet("user", body.get("user")), read_positive(body)
+    return user, amount, read_permit(body.get("permit"))
+
+
 def read_positive(body: Mapping[str, Any]) -> str:
     """Read ``amount``, required and positive, and return its decimal digits."""
     amount = fields.amount("amount", present("amount", body.get("amount"), AMOUNT_RULE))
@@ -248,7 +271,7 @@ def read_token(path: str, value: object) -> str:
 
 
 def read_permit(value: object) -> Permit | None:
-    """Read a signed approval of collateral; None if absent or ``null``."""
+    """Read a signed approval; None if absent or ``null``."""
     if value is None:
         return None
     if not isinstance(value, dict):
@@ -308,6 +331,8 @@ ROUTES = (
         reads_body=True,
     ),
     Route("gasless_withdraw", "POST", "/api/gasless/withdraw", withdraw, reads_body=True),
+    Route("gasless_wrap", "POST", "/api/gasless/wrap", wrap, reads_body=True),
+    Route("gasless_unwrap", "POST", "/api/gasless/unwrap", unwrap, reads_body=True),
     Route("gasless_faucet", "POST", "/api/gasless/faucet", faucet, reads_body=True),
     Route("gasless_operation", "GET", "/api/gasless/operations/{operationId}", operation),
 )

@@ -290,12 +290,16 @@ def chain_balance(server: Server, wallet: str, asset: str) -> ChainBalance | Non
     )
 
 
+WON: Final = ("yes", "no")
+"""Outcomes in which one token is worth a unit of collateral; in others, the chain knows."""
+
+
 def position_body(server: Server, row: TokenPosition) -> MakerPosition:
     """Return the JSON of a position."""
     position, market = row.position, server.state.markets.get(row.market)
     words = server.state.registry.words.get(row.market)
     value = None
-    if market is not None and market.mode is Mode.RESOLVED and words and words.outcome:
+    if market is not None and market.mode is Mode.RESOLVED and words and words.outcome in WON:
         wins = row.token == (market.yes if words.outcome == "yes" else market.no)
         value = str(position.size if wins else 0)
     return MakerPosition(

@@ -11,6 +11,7 @@ from clob_server.chain.config import Addresses
 from clob_server.chain.contracts import artifact
 from clob_server.chain.eth.abi import AbiError, encode, revert_reason
 from clob_server.chain.eth.accounts import ACCOUNTS, ETHER_WEI, OPERATOR, create_address
+from clob_server.chain.operations.deploy import WRAPPER_ARGUMENTS
 
 GAS = 20_000_000
 GAS_PRICE = 10**10
@@ -110,6 +111,11 @@ class Evm:
         assert self.code(address)
         return address
 
+    def wrapper(self, stablecoin, decimals, name="Wrapped Test Dollar", symbol="wtUSD"):
+        """Deploy the collateral that wraps a stablecoin and return its address."""
+        arguments = stablecoin, decimals, name, symbol
+        return self.deploy(OPERATOR.address, "WrappedCollateral", WRAPPER_ARGUMENTS, arguments)
+
     def code(self, address):
         """Return the code at an address."""
         return self._vm.state.get_code(raw(address))
@@ -122,8 +128,8 @@ class Evm:
         """Deploy the three contracts as the operator does."""
         operator = OPERATOR.address
         tokens = self.deploy(operator, "ConditionalTokens")
-        dollar = self.deploy(operator, "TestDollar")
-        collateral = self.deploy(operator, "WrappedCollateral", ["address"], [dollar])
+        dollar = self.deploy(operator, "TestDollar", ["uint8"], [6])
+        collateral = self.wrapper(dollar, 6)
         return Addresses(stablecoin=dollar, collateral=collateral, conditional_tokens=tokens)
 
 

@@ -8,8 +8,8 @@ import pytest
 from clob_server.chain.config import DEVELOPMENT
 from clob_server.chain.contracts import artifact
 from clob_server.chain.eth import token_ids
-from clob_server.chain.eth.abi import encode
 from clob_server.chain.eth.accounts import OPERATOR, WALLETS
+from clob_server.chain.operations.deploy import TEST_DOLLAR, wrapper_of
 from tests.chain.contracts import calls
 from tests.chain.wallets import Wallet
 
@@ -22,8 +22,8 @@ YES, NO = token_ids.token_ids(DEVELOPMENT.collateral, CONDITION)
 AMOUNT, UNITS = 0x0101010101010101, 0x01010101
 OPERATOR_CREATES = (
     ("ConditionalTokens", b""),
-    ("TestDollar", b""),
-    ("WrappedCollateral", encode(["address"], [DEVELOPMENT.stablecoin])),
+    ("TestDollar", TEST_DOLLAR),
+    ("WrappedCollateral", wrapper_of(DEVELOPMENT.stablecoin)),
 )
 
 

@@ -1,11 +1,16 @@
 """The test stablecoin and its wrapped form: permissions, permits and backing."""
 
+import re
+from pathlib import Path
+
 import pytest
 from eth_account import Account
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clob_server.chain.eth.accounts import ACCOUNTS, OPERATOR, WALLETS
+from clob_server.chain.config import Addresses
+from clob_server.chain.eth.abi import AbiError, encode
+from clob_server.chain.eth.accounts import ACCOUNTS, OPERATOR, WALLETS, create_address
 from tests.chain.contracts.calls import (
     ALLOWANCE,
     APPROVE,
@@ -35,6 +40,9 @@ from tests.chain.contracts.evm import CHAIN_ID, NOW_S, Evm
 BOSS = OPERATOR.address
 ALICE, BOB = WALLETS[0].address, WALLETS[1].address
 WEI = 10**12
+FOLDER = Path(__file__).parent
+RETURNS_ONE = bytes.fromhex("600160005260206000f3")
+"""Code of a token that answers 1 to every call: its decimals, its balances, its transfers."""
 TYPES = {
     "Permit": [
         {"name": "owner", "type": "address"},
@@ -229,5 +237,71 @@ def test_changed_permit_is_rejected(world, place, other):
 def test_another_wrapper_has_another_domain():
     evm = Evm()
     addresses = evm.deploy_all()
-    other = evm.deploy(BOSS, "WrappedCollateral", ["address"], [addresses.stablecoin])
+    other = evm.wrapper(addresses.stablecoin, 6)
     assert evm.ask(other, SEPARATOR) != evm.ask(addresses.collateral, SEPARATOR)
+
+
+# ----- other decimals ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("decimals", [0, 1, 2, 6, 8, 17, 18])
+def test_stablecoin_of_any_decimals_is_wrapped_at_its_scale(decimals):
+    evm = Evm()
+    coin = evm.deploy(BOSS, "TestDollar", ["uint8"], [decimals])
+    wrapped = evm.wrapper(coin, decimals, "Wrapped Coin", "wCOIN")
+    unit = 10 ** (18 - decimals)
+    assert [evm.ask(wrapped, each) for each in (DECIMALS, UNIT, STABLECOIN, NAME, SYMBOL)] == [
+        18,
+        unit,
+        coin,
+        "Wrapped Coin",
+        "wCOIN",
+    ]
+    evm.do(BOSS, coin, MINT, ALICE, 7)
+    evm.do(ALICE, coin, APPROVE, wrapped, MAX)
+    evm.do(ALICE, wrapped, WRAP, BOB, 7)
+    assert evm.ask(wrapped, BALANCE, BOB) == 7 * unit
+    evm.do(BOB, wrapped, UNWRAP, ALICE, 3 * unit)
+    assert (evm.ask(wrapped, SUPPLY), evm.ask(coin, BALANCE, wrapped)) == (4 * unit, 4)
+    if unit > 1:
+        reason = evm.rejection(BOB, wrapped, UNWRAP, ALICE, unit - 1)
+        assert reason == f"NotAMultiple(amount={unit - 1}, unit={unit})"
+
+
+@pytest.mark.parametrize(
+    ("stated", "expected", "reason"),
+    [
+        (6, 18, "WrongDecimals(decimals=6, expected=18)"),
+        (18, 6, "WrongDecimals(decimals=18, expected=6)"),
+        (19, 19, "TooManyDecimals(decimals=19)"),
+        (255, 255, "TooManyDecimals(decimals=255)"),
+    ],
+)
+def test_wrapper_rejects_other_decimals_than_expected(stated, expected, reason):
+    evm = Evm()
+    coin = evm.deploy(BOSS, "TestDollar", ["uint8"], [stated])
+    with pytest.raises(AbiError, match=f"^{re.escape(reason)}$"):
+        evm.wrapper(coin, expected)
+
+
+def test_stablecoin_that_keeps_a_fee_cannot_be_wrapped(world):
+    """The wrapper of collateral that pays nothing: each transfer of this token moves 0."""
+    evm, _ = world
+    liar = f"0x{'77' * 20}"
+    evm.set_code(liar, RETURNS_ONE)
+    wrapped = evm.wrapper(liar, 1)
+    reason = evm.rejection(ALICE, wrapped, WRAP, ALICE, 5)
+    assert reason == "WrongAmount(received=0, expected=5)"
+
+
+def test_wrapper_of_an_earlier_version_has_the_same_interface():
+    evm = Evm()
+    codes = (FOLDER.joinpath(f"{name}_before.hex").read_text() for name in ("dollar", "wrapper"))
+    dollar, wrapped = (create_address(BOSS, nonce) for nonce in range(2))
+    for code, arguments in zip(codes, (b"", encode(["address"], [dollar])), strict=True):
+        assert not evm.send(BOSS, "", bytes.fromhex(code) + arguments).reason
+    assert [evm.ask(wrapped, each) for each in (DECIMALS, UNIT, STABLECOIN)] == [18, WEI, dollar]
+    funded(evm, Addresses(stablecoin=dollar, collateral=wrapped, conditional_tokens=""), ALICE, 9)
+    evm.do(ALICE, wrapped, WRAP, BOB, 9)
+    evm.do(BOB, wrapped, UNWRAP, ALICE, 9 * WEI)
+    assert evm.ask(dollar, BALANCE, ALICE) == 9

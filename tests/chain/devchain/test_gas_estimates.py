@@ -6,6 +6,7 @@ import pytest
 
 from clob_server.chain.contracts import artifact
 from clob_server.chain.eth.accounts import ACCOUNTS
+from clob_server.chain.operations.deploy import TEST_DOLLAR
 from tests.chain.devchain.conftest import LocalChain
 from tests.chain.devchain.senders import Sender, creation_of
 from tests.chain.wallets import calldata
@@ -50,7 +51,7 @@ def test_estimate_of_an_ether_transfer(rpc):
 
 def test_estimate_of_a_creation_and_of_calls(rpc):
     sender = Sender()
-    gas, used = estimate_and_send(rpc, sender, "", artifact("TestDollar").creation)
+    gas, used = estimate_and_send(rpc, sender, "", artifact("TestDollar").creation + TEST_DOLLAR)
     assert gas == used + SPARE
     receipt = rpc.ask("eth_getBlockByNumber", "latest", True)["transactions"][0]
     dollar = rpc.ask("eth_getTransactionReceipt", receipt["hash"])["contractAddress"]
@@ -123,7 +124,7 @@ def test_read_requests_change_no_block_and_no_result(rpc, tmp_path):
 def mint_repeatedly(chain, with_reads):
     """Deploy a test dollar and mint; return its address."""
     sender = Sender()
-    creation = sender.sign(data=artifact("TestDollar").creation)
+    creation = sender.sign(data=artifact("TestDollar").creation + TEST_DOLLAR)
     tx_hash = chain.ask("eth_sendRawTransaction", creation)
     dollar = chain.ask("eth_getTransactionReceipt", tx_hash)["contractAddress"]
     for amount in range(1, 8):

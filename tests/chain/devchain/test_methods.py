@@ -9,6 +9,7 @@ from eth_utils import keccak
 from clob_server.chain.contracts import artifact
 from clob_server.chain.devchain.methods import METHODS
 from clob_server.chain.eth.accounts import ACCOUNTS, GENESIS_WEI
+from clob_server.chain.operations.deploy import TEST_DOLLAR
 from tests.chain.devchain.conftest import BEGIN_S
 from tests.chain.devchain.senders import FEE_WEI, LEGACY, TIP_WEI, Sender, creation_of
 from tests.chain.wallets import calldata
@@ -22,7 +23,9 @@ REVERTING = bytes.fromhex("5f5ffd")
 def dollar(rpc):
     """The address of a test dollar, and the sender that deployed it."""
     sender = Sender()
-    tx_hash = rpc.ask("eth_sendRawTransaction", sender.sign(data=artifact("TestDollar").creation))
+    tx_hash = rpc.ask(
+        "eth_sendRawTransaction", sender.sign(data=artifact("TestDollar").creation + TEST_DOLLAR)
+    )
     return rpc.ask("eth_getTransactionReceipt", tx_hash)["contractAddress"], sender
 
 

@@ -6,8 +6,8 @@ import pytest
 from eth_account import Account
 
 from clob_server.chain.contracts import artifact
-from clob_server.chain.eth import abi
 from clob_server.chain.eth.accounts import ACCOUNTS, create_address
+from clob_server.chain.operations.deploy import TEST_DOLLAR, wrapper_of
 from tests.chain.devchain.senders import DYNAMIC, LEGACY, LISTED, Sender, creation_of
 from tests.chain.nodes import running, start_anvil, start_devchain
 from tests.chain.wallets import calldata, mined_of, receipt_of
@@ -90,9 +90,9 @@ def deploy(both, sender, code, **more):
 
 def test_contracts_and_every_transaction_type(both):
     sender = Sender(0)
-    dollar = deploy(both, sender, artifact("TestDollar").creation)
+    dollar = deploy(both, sender, artifact("TestDollar").creation + TEST_DOLLAR)
     assert dollar == create_address(sender.address, 0).lower()
-    wrapping = artifact("WrappedCollateral").creation + abi.encode(["address"], [dollar])
+    wrapping = artifact("WrappedCollateral").creation + wrapper_of(dollar)
     wrapped = deploy(both, sender, wrapping)
     mint = calldata("mint(address,uint256)", sender.address, 10**12)
     approve = calldata("approve(address,uint256)", wrapped, 2**256 - 1)
@@ -116,7 +116,7 @@ def test_contracts_and_every_transaction_type(both):
 
 def test_failed_transactions_have_the_same_cost(both):
     sender = Sender(1)
-    dollar = deploy(both, sender, artifact("TestDollar").creation)
+    dollar = deploy(both, sender, artifact("TestDollar").creation + TEST_DOLLAR)
     transfer = calldata("transfer(address,uint256)", ACCOUNTS[4].address, 1)
     assert both.send(sender.sign(dollar, transfer))["status"] == "0x0"
     mint = calldata("mint(address,uint256)", sender.address, 1)

@@ -20,6 +20,7 @@ from clob_server.chain.eth.exchange_abi import (
     SETTLED,
     WITHDRAW,
 )
+from clob_server.chain.operations.deploy import TEST_DOLLAR, wrapper_of
 from tests.chain.contracts import calls
 from tests.chain.exchange.evm_market import CREATION_TYPES, creation_args
 from tests.chain.settlements import now_s
@@ -48,8 +49,8 @@ class Market:
         tokens = DEVELOPMENT.conditional_tokens
         for name, args in (
             ("ConditionalTokens", b""),
-            ("TestDollar", b""),
-            ("WrappedCollateral", encode(["address"], [dollar])),
+            ("TestDollar", TEST_DOLLAR),
+            ("WrappedCollateral", wrapper_of(dollar)),
         ):
             self.boss.send("", artifact(name).creation + args, gas=6_000_000)
         args = creation_args("clob", "1", DEVELOPMENT)

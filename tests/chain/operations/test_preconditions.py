@@ -4,9 +4,9 @@ import pytest
 
 from clob.wire.operations import RedeemBody, ReportBody
 from clob_server.chain.messages import OperationRejected
-from tests.chain.chains import Chain, done, faucet, merge, redeem, report, split
+from tests.chain.chains import Chain, done, faucet, merge, redeem, report, split, unwrap, wrap
 from tests.chain.nodes import KINDS, running, start_node
-from tests.chain.wallets import UNIT, ZERO
+from tests.chain.wallets import STABLE_UNIT, UNIT, ZERO
 
 UNKNOWN = f"0x{'34' * 32}"
 
@@ -105,6 +105,44 @@ def test_unneeded_permit_is_not_submitted(chain, worker, condition):
     user = chain.user(worker, 5)
     answer = done(worker, next(chain.names), split(user, condition, UNIT, user.permit(UNIT)))
     assert answer["permitTx"] is None
+
+
+def test_fraction_of_the_smallest_unit_of_the_stablecoin_is_rejected(chain, worker):
+    user = chain.user(worker, 5)
+    for make in (wrap, unwrap):
+        result = rejected(chain, worker, make(user, UNIT + 1))
+        assert result.code == "INVALID_AMOUNT"
+        assert f"a multiple of {UNIT // STABLE_UNIT} wei" in result.detail
+
+
+def test_insufficient_balance_or_approval_rejects_wrap_and_unwrap(chain, worker):
+    user, contracts = chain.user(worker, 5, approved=False), chain.contracts
+    user.unwrap(2 * UNIT)
+    for make, held, token, scale in (
+        (wrap, 2 * UNIT, contracts.stablecoin, UNIT // STABLE_UNIT),
+        (unwrap, 3 * UNIT, contracts.collateral, 1),
+    ):
+        result = rejected(chain, worker, make(user, 4 * UNIT))
+        assert result.code == "INSUFFICIENT_BALANCE"
+        assert result.more == {"available": str(held), "needed": str(4 * UNIT)}
+        result = rejected(chain, worker, make(user, UNIT))
+        call = f"approve({chain.operator}, {UNIT // scale})"
+        assert (result.code, result.more) == ("NOT_APPROVED", {"contract": token, "call": call})
+        permit = user.permit(UNIT // scale - 1, contract=token)
+        result = rejected(chain, worker, make(user, UNIT, permit))
+        assert f"its permit is for {UNIT // scale - 1}" in result.detail
+
+
+def test_wraps_of_one_balance_at_the_same_time_do_not_use_it_twice(chain, worker):
+    user = chain.user(worker, 3)
+    user.unwrap(3 * UNIT)
+    user.approve_stablecoin()
+    names = [next(chain.names) for _ in range(2)]
+    for name in names:
+        worker.start(name, wrap(user, 2 * UNIT))
+    ends = {type(worker.end(name)).__name__ for name in names}
+    assert ends == {"OperationDone", "OperationRejected"}
+    assert chain.ledger.stable(user.address) == STABLE_UNIT
 
 
 def test_redeem_without_outcome_or_payout_is_rejected(chain, worker):

@@ -133,6 +133,20 @@ def test_merge_and_split_read_their_fields(http, path, field, given, code):
     problem(http.post(path, json=CONVERSION | {field: given}), code, field)
 
 
+@pytest.mark.parametrize("path", ["/api/gasless/wrap", "/api/gasless/unwrap"])
+def test_wrap_and_unwrap_read_their_fields_and_need_a_chain(http, alice, path):
+    body = {"user": alice.address, "amount": str(10**18)}
+    problem(http.post(path, json=body), "CHAIN_NOT_CONFIGURED")
+    for field, given, code in (
+        ("user", "0x12", "INVALID_ADDRESS"),
+        ("amount", "0", "INVALID_AMOUNT"),
+        ("amount", None, "INVALID_FIELD"),
+        ("amount", str(2**256), "AMOUNT_TOO_LARGE"),
+    ):
+        problem(http.post(path, json=body | {field: given}), code, field)
+    problem(http.post(path, json=body | {"permit": {"value": "1"}}), "INVALID_FIELD", None)
+
+
 def test_faucet_needs_a_chain(http, alice):
     """Mints test stablecoin to a wallet; the operator pays gas. Body: `user` (string, wallet
     address)."""

@@ -108,6 +108,8 @@ OTHERS = {
     "/api/gasless/split": ("condition_id", "conditionId"),
     "/api/gasless/merge": ("size", None),
     "/api/gasless/redeem": ("wallet", "user"),
+    "/api/gasless/wrap": ("units", None),
+    "/api/gasless/unwrap": ("permits", "permit"),
     "/api/gasless/faucet": ("address", "user"),
 }
 

@@ -171,7 +171,7 @@ def test_market_is_opened_with_its_terms(server):
     }
     made = accepted(server, "POST", "/api/admin/markets", body)
     texts = {"yesTokenId": "9001", "mode": "open", "outcome": None, "seq": 0, "resolution": None}
-    off_chain = dict.fromkeys(("conditionId", "questionId", "collateral", "chain"))
+    off_chain = dict.fromkeys(("conditionId", "questionId", "oracle", "collateral", "chain"))
     alone = {"complementary": False, "lotWei": "1", "settlement": "none"}
     assert made == {**body, **texts, **alone, **off_chain}
     problem = rejected(

@@ -79,6 +79,8 @@ BODIES = {
     "gasless_split": CONVERSION,
     "gasless_merge": CONVERSION,
     "gasless_redeem": {"user": MAKER, "conditionId": CONVERSION["conditionId"]},
+    "gasless_wrap": {"user": MAKER, "amount": "1000000000000"},
+    "gasless_unwrap": {"user": MAKER, "amount": "1000000000000"},
     "gasless_faucet": {"user": MAKER},
 }
 QUERIES = {"cancel_orders": {"all": "true"}}
@@ -329,7 +331,9 @@ def test_decision_49_authority():
     assert needs("create_batch", "validate_order") == {(Needs.NOTHING, Needs.SIGNATURE_OR_KEY)}
     [(_, simulating)] = rules("simulate_order")
     assert simulating == (Needs.SIGNATURE_OR_KEY_FOR_ACCOUNT, "trade")
-    converting = ("gasless_split", "gasless_merge", "gasless_redeem")
+    converting = (
+        "gasless_split", "gasless_merge", "gasless_redeem", "gasless_wrap", "gasless_unwrap",
+    )  # fmt: skip
     [(_, gasless)] = rules("create_gasless_order", *converting)
     assert gasless == (Needs.KEY_OF_MAKER, "trade")
     assert needs("gasless_faucet") == {(Needs.NOTHING, Needs.UNAVAILABLE)}

@@ -6,7 +6,7 @@ Docstrings quote the specification.
 import pytest
 
 from tests.chain.chain_server import conversion
-from tests.chain.wallets import REVERTS, UNIT
+from tests.chain.wallets import REVERTS, STABLE_UNIT, UNIT
 from tests.server.api.makers import good, problem
 
 NOBODYS = f"0x{7:064x}"
@@ -222,3 +222,34 @@ def test_redeem_pays_out_after_resolution(server, funded_user, request):
     assert server.ledger.collateral(funded_user.address) == 100 * UNIT
     problem(server.post(path, body), "NOTHING_TO_REDEEM")
     problem(server.post(path, body | {"conditionId": NOBODYS}), "UNKNOWN_CONDITION")
+
+
+# ----- wrap and unwrap ---------------------------------------------------------------------------
+
+
+def test_unwrap_and_wrap_convert_collateral_and_stablecoin(server, funded_user):
+    """The operator pays the gas; the wallet has approved the token that it converts."""
+    user, ether = funded_user, server.ledger.ether(funded_user.address)
+    body = {"user": user.address, "amount": str(30 * UNIT)}
+    result = good(server.post("/api/gasless/unwrap", body, f"u{user.address}"))
+    check_paid(server, user, result, ("collateralTransferTx", "unwrapTx"))
+    assert (result["amount"], result["stablecoinAmount"]) == (str(30 * UNIT), str(30 * STABLE_UNIT))
+    assert held(server, user) == (70 * UNIT, 0, 0)
+    assert server.ledger.stable(user.address) == 30 * STABLE_UNIT
+    assert server.ledger.ether(user.address) == ether
+    assert good(server.post("/api/gasless/unwrap", body, f"u{user.address}")) == result
+    other = server.post("/api/gasless/unwrap", body | {"amount": "1"}, f"u{user.address}")
+    problem(other, "IDEMPOTENCY_KEY_REUSED")
+    problem(server.post("/api/gasless/wrap", body), "NOT_APPROVED")
+    permit = user.permit(30 * STABLE_UNIT, contract=server.contracts.stablecoin)
+    result = good(server.post("/api/gasless/wrap", body | {"permit": permit}))
+    check_paid(server, user, result, ("permitTx", "stablecoinTransferTx", "wrapTx"))
+    assert held(server, user) == (100 * UNIT, 0, 0)
+    assert server.ledger.stable(server.operator) == 0
+
+
+def test_wrap_of_a_fraction_of_the_smallest_unit_is_rejected(server, funded_user):
+    for path in ("/api/gasless/wrap", "/api/gasless/unwrap"):
+        body = {"user": funded_user.address, "amount": str(10**12 + 1)}
+        rejection = problem(server.post(path, body), "INVALID_AMOUNT")
+        assert "must be a multiple of 1000000000000 wei" in rejection["detail"]

@@ -29,7 +29,8 @@ checks.negative_data_rejection.enabled = false
 
 [[operations]]
 include-operation-id = [
-  "gasless_split", "gasless_merge", "gasless_redeem", "gasless_faucet", "gasless_operation",
+  "gasless_split", "gasless_merge", "gasless_redeem", "gasless_wrap", "gasless_unwrap",
+  "gasless_faucet", "gasless_operation",
   "gasless_deposit", "gasless_withdraw_request", "gasless_withdraw",
   "send_from_dev_wallet", "call_contracts", "get_receipt",
   "admin_list_operations", "admin_retry_operation", "admin_create_market",
