@@ -13,6 +13,7 @@ from tests.chain.escrow_server import EscrowServer
 from tests.chain.nodes import KINDS, running, start_anvil, start_node
 from tests.chain.proxy import Drop, proxy_to
 from tests.chain.settling_server import BUY, SELL, SETTINGS, accounts_of
+from tests.chain.test_server_reorganisations import block_of, remove_from, until
 from tests.chain.wallets import UNIT
 from tests.server.api.makers import good, problem
 from tests.server.live import live_server
@@ -336,6 +337,23 @@ def test_deposit_that_the_chain_undid_covers_nothing(start):
     make_final(server)
     problem(server.place(ada, BUY, 50), "INSUFFICIENT_BALANCE")
     assert server.until_settled().difference == 0
+
+
+def test_trade_whose_block_the_chain_removed_settles_again(start):
+    """The seller has requested its tokens meanwhile, which stops nothing."""
+    server = start().set_up()
+    ada, bob = server.depositor(1), server.depositor(1)
+    make_final(server)
+    server.until_available(ada, UNIT)
+    server.trade(bob, ada)
+    removed = block_of(server, until(server, "settled", final=False)["txHash"])
+    remove_from(server, removed)
+    server.request(ada, server.tokens()[0], UNIT)
+    wait_until(lambda: server.escrow_of(bob, server.tokens()[0])[0] == 2 * UNIT)
+    make_final(server)
+    until(server, "settled", final=True)
+    wait_until(lambda: server.settlement().difference == 0)
+    assert escrows(server, ada)[:2] == [UNIT + UNIT // 2, 0]
 
 
 def test_killed_server_continues_with_the_same_accounts(start, tmp_path):

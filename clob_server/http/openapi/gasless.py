@@ -177,6 +177,7 @@ DESCRIBED: Final = {
             "AMOUNT_TOO_LARGE",
             "INSUFFICIENT_BALANCE",
             "NOT_APPROVED",
+            "UNKNOWN_CONDITION",
         ),
         example={"user": common.DEMO_USER, "asset": "collateral", "amount": EXAMPLE["amount"]},
     ),
@@ -190,6 +191,7 @@ DESCRIBED: Final = {
         body=common.record(*WITHDRAWAL_REQUEST),
         codes=(
             *ESCROW,
+            "INVALID_AMOUNT",
             "AMOUNT_TOO_LARGE",
             "INVALID_SIGNATURE",
             "NONCE_USED",

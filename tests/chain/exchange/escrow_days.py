@@ -1,5 +1,7 @@
 """Random days of an exchange with escrow: actions of makers, and a ledger that predicts them."""
 
+from collections import Counter
+
 from clob_server.chain.eth.abi import Function
 from clob_server.chain.eth.exchange_abi import (
     COLLATERAL_ASSET,
@@ -36,17 +38,18 @@ class Accounts:
 
     def __init__(self, market):
         self.market = market
-        self.wallets = {}
+        self.wallets = Counter()
         """Balances by holder and asset."""
-        self.escrow = {}
+        self.escrow = Counter()
         """Balances in escrow by wallet and asset."""
         for holder in (*WALLETS, FEES, BOSS):
             balances = market.balances(holder)
-            self.wallets |= {
-                (holder, asset): balance
-                for asset, balance in zip(market.assets, balances, strict=True)
-            }
-            self.escrow |= {(holder, asset): 0 for asset in market.assets}
+            self.wallets.update(
+                {
+                    (holder, asset): balance
+                    for asset, balance in zip(market.assets, balances, strict=True)
+                }
+            )
         self.requests = {}
         """Requested amount and time by wallet and asset."""
         self.locked = market.balances(market.tokens)[0]
@@ -125,7 +128,7 @@ class Accounts:
 
     def _moves(self, fill, custody):
         """Apply the transfers of a fill if both makers have enough; return whether they do."""
-        before = dict(self.wallets), dict(self.escrow), self.locked
+        before = self.wallets.copy(), self.escrow.copy(), self.locked
         balances = self.escrow if custody == "escrow" else self.wallets
         size, part = fill.size, fill.size * fill.price // 100
         legs = self.legs(fill)

@@ -84,6 +84,18 @@ async def test_orders_are_rejected_while_the_market_is_stopped_and_cancels_are_n
         assert good(answer)["status"] == "cancelled"
 
 
+async def test_operator_cannot_open_a_market_that_stopped_but_can_halt_it(tmp_path):
+    async with escrow_service(tmp_path) as server:
+        await stop(server)
+        headers = authority_of(SimpleNamespace(folder=tmp_path))
+        path = "/api/admin/markets/m"
+        answer = await server.http.post(f"{path}/open", headers=headers)
+        assert "opens by itself" in problem(answer, "MARKET_STALLED")["detail"]
+        halted = good(await server.http.post(f"{path}/halt", headers=headers))
+        assert (halted["mode"], halted["stalled"]) == ("halted", None)
+        assert good(await server.http.post(f"{path}/open", headers=headers))["mode"] == "open"
+
+
 async def test_account_shows_both_sides(tmp_path):
     async with escrow_service(tmp_path) as server:
         await server.apply(sell("s", 60, 300, maker=CAROL, token=YES))
