@@ -113,9 +113,8 @@ class Funds extends HTMLElement {
     this.main.hidden = !wallet || problem !== "";
     if (this.main.hidden) return this.unwatch();
     const hasTokens = conditionId !== null;
-    const isEscrow = this.market.custody === "escrow";
-    const about = isEscrow ? "Orders of this market are covered by deposits in the exchange contract (POST /api/gasless/deposit)." : "";
-    this.about.textContent = hasTokens ? about : "This market has no tokens on the chain.";
+    const inEscrow = this.market.custody === "escrow" ? "Orders need deposits in the exchange contract." : "";
+    this.about.textContent = hasTokens ? inEscrow : "This market has no tokens on the chain.";
     this.faucet.hidden = info.environment !== "test";
     this.split.hidden = this.merge.hidden = !hasTokens;
     this.redeem.hidden = !hasTokens || outcome === null;
