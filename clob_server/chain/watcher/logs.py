@@ -69,7 +69,7 @@ class FillResult(NamedTuple):
     """Revert data; None if the fill was settled."""
 
 
-class Deposit(NamedTuple):
+class DepositLog(NamedTuple):
     """A deposit into escrow."""
 
     wallet: str
@@ -108,7 +108,7 @@ class RelevantLogs:
         """Wallet-token pairs whose balance may have changed."""
         self.escrow: set[tuple[str, int]] = set()
         """Wallet-asset pairs whose balance or request in escrow may have changed."""
-        self.deposits: list[Deposit] = []
+        self.deposits: list[DepositLog] = []
         """Deposits into escrow."""
         self.fee_assets: set[int] = set()
         """Assets in escrow of which the fee wallet received a part."""
@@ -189,7 +189,7 @@ class RelevantLogs:
         """An asset was deposited."""
         wallet, asset, amount, _ = DEPOSITED.decode(log)
         self._touch(wallet, asset)
-        self.deposits.append(Deposit(wallet, asset, integer(log["blockNumber"]), amount))
+        self.deposits.append(DepositLog(wallet, asset, integer(log["blockNumber"]), amount))
 
     def _fill(self, log: Log, topics: list[str]) -> None:
         """An order was filled; only those in escrow change it."""
