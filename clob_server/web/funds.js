@@ -108,13 +108,13 @@ class Funds extends HTMLElement {
     if (!app.current || !app.info) return;
     const { wallet, info } = app;
     const { conditionId, settlement, outcome } = this.market;
-    const problem = info.chain ? "" : "This server runs without a chain, so that there are no funds to move.";
+    const problem = info.chain ? "" : "This server has no chain, so no funds to move.";
     patch(this.empty, ...(problem ? [el("p", { className: "faint" }, problem)] : wallet ? [] : [invitation("Your funds")]));
     this.main.hidden = !wallet || problem !== "";
     if (this.main.hidden) return this.unwatch();
     const hasTokens = conditionId !== null;
-    const inEscrow = this.market.custody === "escrow" ? "Orders need deposits in the exchange contract." : "";
-    this.about.textContent = hasTokens ? inEscrow : "This market has no tokens on the chain.";
+    const deposit = this.market.custody === "escrow" ? "Orders need a deposit." : "";
+    this.about.textContent = hasTokens ? deposit : "This market has no tokens on the chain.";
     this.faucet.hidden = info.environment !== "test";
     this.split.hidden = this.merge.hidden = !hasTokens;
     this.redeem.hidden = !hasTokens || outcome === null;

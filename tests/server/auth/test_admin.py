@@ -173,6 +173,7 @@ def test_market_is_opened_with_its_terms(server):
     texts = {"yesTokenId": "9001", "mode": "open", "outcome": None, "seq": 0, "resolution": None}
     off_chain = dict.fromkeys(("conditionId", "questionId", "oracle", "collateral", "chain"))
     alone = {"complementary": False, "lotWei": "1", "settlement": "none"}
+    alone |= {"custody": None, "stalled": None}
     assert made == {**body, **texts, **alone, **off_chain}
     problem = rejected(
         server, "MARKET_EXISTS", 409, "POST", "/api/admin/markets", {**body, "question": "?"}

@@ -81,6 +81,16 @@ BODIES = {
     "gasless_redeem": {"user": MAKER, "conditionId": CONVERSION["conditionId"]},
     "gasless_wrap": {"user": MAKER, "amount": "1000000000000"},
     "gasless_unwrap": {"user": MAKER, "amount": "1000000000000"},
+    "gasless_deposit": {"user": MAKER, "asset": "collateral", "amount": "1"},
+    "gasless_withdraw_request": {
+        "user": MAKER,
+        "asset": "collateral",
+        "amount": "1",
+        "nonce": "1",
+        "deadline": "4000000000",
+        "signature": "0x12",
+    },
+    "gasless_withdraw": {"user": MAKER, "asset": "collateral"},
     "gasless_faucet": {"user": MAKER},
 }
 QUERIES = {"cancel_orders": {"all": "true"}}
@@ -333,6 +343,7 @@ def test_decision_49_authority():
     assert simulating == (Needs.SIGNATURE_OR_KEY_FOR_ACCOUNT, "trade")
     converting = (
         "gasless_split", "gasless_merge", "gasless_redeem", "gasless_wrap", "gasless_unwrap",
+        "gasless_deposit", "gasless_withdraw_request", "gasless_withdraw",
     )  # fmt: skip
     [(_, gasless)] = rules("create_gasless_order", *converting)
     assert gasless == (Needs.KEY_OF_MAKER, "trade")
