@@ -8,10 +8,12 @@ it listened is shown as well, since other load on the machine changes it less.
 - A million commands of a mixed flow, a snapshot shortly before the end: opening alone, with one
   command per frame as a sequential client leaves them, and a whole start.
 - A million resting orders: a start with the snapshot at the end of the log, as after a clean stop,
-  and one after a kill, with as many commands after the snapshot as its cadence leaves at most.
+  and one after a kill, with as many commands after the snapshot as its cadence leaves at most. The
+  memory of server and history process is their proportional share, pages of mapped files included.
 """
 
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -39,12 +41,14 @@ from clob_server.log import SqliteLog
 from clob_server.settings import Settings
 
 RESTART_S_MAX, OPEN_S_MAX, RESTING_S_MAX, KILLED_S_MAX = 2.0, 0.3, 2.5, 3.0
+HELD_BYTES_MAX = 1_000
 NUM_COMMANDS, NUM_QUICK = 1_000_000, 50_000
 SINCE = 1_000
 ROUNDS = 5
 PER_COMMIT = 1_000
 TIMEOUT_S = 600
 STAT = Path("/proc")
+PSS = re.compile(r"^Pss: +(\d+) kB$", re.MULTILINE)
 
 
 class Start(NamedTuple):
@@ -55,6 +59,8 @@ class Start(NamedTuple):
     """Seconds from process start until it listened."""
     busy_s: float
     """Processor time of the server process until then, seconds; 0 on a system without /proc."""
+    pid: int
+    """Id of the server process."""
 
 
 def write_log(folder: Path, todo: Iterable[AnyCommand], per_frame: int, covered: int) -> int:
@@ -105,7 +111,7 @@ def start_server(folder: Path, *, kill: bool = False) -> Iterator[Start]:
         url = process.stdout.readline().split()[-1]
         taken_s = time.perf_counter() - begin
         try:
-            yield Start(url, taken_s, busy_s(process.pid))
+            yield Start(url, taken_s, busy_s(process.pid), process.pid)
         finally:
             if kill:
                 process.kill()
@@ -121,6 +127,13 @@ def busy_s(pid: int) -> float:
         return 0.0
     fields = stat.read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def held_bytes(pid: int) -> int:
+    """Return the memory of a process and its children: their share of each page."""
+    children = (STAT / str(pid) / "task" / str(pid) / "children").read_text().split()
+    sizes = [STAT / str(each) / "smaps_rollup" for each in (pid, *children)]
+    return sum(int(PSS.findall(path.read_text())[0]) * 1024 for path in sizes)
 
 
 def wait_for_history(url: str) -> None:
@@ -187,6 +200,11 @@ def resting_rows(folder: Path, count: int) -> Iterator[Row]:
     write_log(clean, with_signatures(resting_orders(count, 0)), PER_FRAME, count)
     title = f"restart until listening, {count:,} resting orders, after a clean stop"
     yield from start_rows(clean, title, RESTING_S_MAX)
+    with start_server(clean) as start:
+        wait_for_history(start.url)
+        held = held_bytes(start.pid) / count
+    title = "memory of server and history process then, bytes per resting order"
+    yield Row(title, f"<= {HELD_BYTES_MAX:,}", f"{held:,.0f}", held <= HELD_BYTES_MAX)
     (size,) = (path.stat().st_size for path in clean.glob("snapshot-*"))
     since = most_since(size)
     write_log(killed, with_signatures(resting_orders(count, since)), PER_FRAME, count)
