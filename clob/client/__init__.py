@@ -41,10 +41,10 @@ from clob.client.feed import BlockingFeed, BlockingStream, Feed, FeedOptions, Re
 from clob.client.http import AsyncClient, Client
 from clob.client.local_book import BookGapError, BookMismatchError, LocalBook, OutcomeBook
 from clob.client.message_stream import FeedState, MessageStream
+from clob.client.order_routes import LimitOrder, LimitOrderOptions
 from clob.client.own_orders import FeedPosition, MakerOrders
 from clob.client.signer import WalletSigner
 from clob.client.subscriptions import Followed
-from clob.client.trading import LimitOrder, LimitOrderOptions
 
 __all__ = [
     "AsyncClient",

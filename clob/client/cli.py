@@ -23,8 +23,8 @@ from clob.client.errors import (
 )
 from clob.client.feed import Feed
 from clob.client.http import Client
+from clob.client.order_routes import LimitOrderOptions
 from clob.client.signer import signer_of
-from clob.client.trading import LimitOrderOptions
 from clob.depth import Depth, Level
 from clob.errors import ClobError
 from clob.order import Side

@@ -1,17 +1,18 @@
-"""Methods of a client for orders, fills, accounts and gasless operations, one per route.
+"""An order to place, and methods for orders, fills, accounts and gasless operations, one per route.
 
 Bodies are those of ``/openapi.json``; :mod:`~clob.client.trading` builds and signs them.
 """
 
 import secrets
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, Literal, TypeAlias, TypedDict
 
 import msgspec
 
-from clob.client.base import ClientBase
+from clob.client.base import AnySize, ClientBase
 from clob.client.calls import CANCEL, ORDER, Call, decoder, pages, route
 from clob.client.errors import ResponseError, response_error
+from clob.order import Side
 from clob.wire.accounts import AccountBody
 from clob.wire.operations import (
     DepositAnswer,
@@ -45,6 +46,76 @@ Json: TypeAlias = Mapping[str, Any]
 _ORDER: Final = "/api/orders/{orderId}"
 CHAIN_PATIENCE: Final = 6
 """Factor of the time-outs of operations, which wait for blocks."""
+
+
+AnySide: TypeAlias = Side | Literal["BUY", "SELL"]
+
+
+class LimitOrderOptions(TypedDict, total=False):
+    """Options of an order; all may be absent."""
+
+    time_in_force: Literal["GTC", "GTD", "IOC", "FOK"]
+    """Handling of the size that does not trade at once. GTC, the default: it rests."""
+    post_only: bool
+    """Whether to reject the order if it would trade at once."""
+    self_trade: str
+    """Handling of trades with own orders: ``NONE``, ``CANCEL_RESTING``, ``CANCEL_INCOMING``,
+    ``CANCEL_BOTH`` or ``DECREMENT``; absent is that of the market."""
+    client_order_id: str
+    """The maker's name for the order, at most 64 characters."""
+    expires_in_s: int
+    """Seconds for which it may trade, by the server's time; makes it GTD."""
+    expiration_s: int
+    """Last Unix second in which it may trade; makes it GTD."""
+    deadline_ms: int
+    """Reject the order if it arrives after this Unix millisecond."""
+    nonce: int
+    """Nonce of the maker; a higher one cancels the order. Absent is ``nonce`` of the client in a
+    signed order and that of the maker in an unsigned one."""
+    fee_rate_bps: int
+    """Highest fee rate, in basis points; absent is 0 in a signed order and that of the market in an
+    unsigned one."""
+    smart_wallet: str
+    """Wallet that pays and receives the collateral; with a signature only in a market that
+    settles."""
+
+
+class LimitOrder(msgspec.Struct, frozen=True):
+    """An order to place."""
+
+    market: str
+    """Market id."""
+    token: str | int
+    """``YES``, ``NO`` or a token id."""
+    side: AnySide
+    """Buy or sell."""
+    price: int
+    """Cents, 1 to 99."""
+    size: AnySize
+    """An int in wei, or a str in tokens, such as ``"2.5"``."""
+    options: LimitOrderOptions = msgspec.field(default_factory=LimitOrderOptions)
+    """Options by name, see :class:`LimitOrderOptions`."""
+
+
+JSON_NAMES: Final = {
+    "time_in_force": "timeInForce",
+    "post_only": "postOnly",
+    "self_trade": "selfTrade",
+    "client_order_id": "clientOrderId",
+    "deadline_ms": "deadlineMs",
+    "smart_wallet": "smartWallet",
+}
+"""Names in JSON of the options that are not signed."""
+UNITS: Final = {
+    "expires_in_s": "seconds",
+    "expiration_s": "Unix seconds",
+    "deadline_ms": "Unix milliseconds",
+    "nonce": "0 or more",
+    "fee_rate_bps": "basis points",
+}
+"""Units of the options that are whole numbers."""
+OPTIONS: Final = frozenset(LimitOrderOptions.__annotations__)
+"""Names of all options."""
 
 
 class _BatchResults(msgspec.Struct):

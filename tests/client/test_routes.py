@@ -8,8 +8,8 @@ import pytest
 
 from clob.client import AsyncClient, Client, InvalidCallError, NotFoundError
 from clob.client.calls import CANCEL, FREE, ORDER, READ, ROUTES
+from clob.client.order_routes import LimitOrder
 from clob.client.steps import IteratorMethod, Method
-from clob.client.trading import LimitOrder
 from clob_server.auth.policy import ROUTE_RULES, Budget
 from tests.client.conftest import SECRET
 from tests.server.api.makers import operator_token
