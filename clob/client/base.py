@@ -253,6 +253,6 @@ class ClientBase(MarketRoutes):
             result = b""
         if len(result) < WORD:
             start = reply.content[:200].decode(errors="replace")
-            text = f"the node {host} cannot read the collateral {contract}"
+            text = f"the node {host} cannot read the contract {contract}"
             raise unexpected(f"{text} (status {reply.status})", start)
         return result

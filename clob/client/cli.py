@@ -175,7 +175,20 @@ def parser() -> argparse.ArgumentParser:
         wrapping = add(name, convert, f"convert {text}")
         wrapping.add_argument("amount", help="amount of collateral, such as 10")
         add_permit(wrapping)
+    add_escrow(add)
     return made
+
+
+def add_escrow(add: Callable[..., argparse.ArgumentParser]) -> None:
+    """Add the commands of escrow."""
+    deposit = add("deposit", move_escrow, "move collateral or tokens into escrow")
+    request = add("withdraw-request", move_escrow, "request a withdrawal from escrow")
+    withdraw = add("withdraw", move_escrow, "pay a requested withdrawal after its delay")
+    for command in (deposit, request):
+        command.add_argument("amount", help="amount, such as 10")
+    for command in (deposit, request, withdraw):
+        command.add_argument("--token", metavar="ID", help="outcome token; default: collateral")
+    add_permit(deposit)
 
 
 def common_options() -> argparse.ArgumentParser:
@@ -525,6 +538,24 @@ def faucet(arguments: Arguments) -> None:
     """Get test collateral."""
     with wallet_of(arguments) as client:
         write(arguments, [client.faucet()], lambda it: it.message)
+
+
+def move_escrow(arguments: Arguments) -> None:
+    """Deposit into escrow, request a withdrawal, or pay it."""
+    token = arguments.token
+    if token is not None and not (token.isascii() and token.isdigit()):
+        raise InvalidCallError(f"--token must be the id of an outcome token; got {token!r}")
+    if arguments.command != "withdraw":
+        size_of("amount", arguments.amount)
+    with wallet_of(arguments) as client:
+        done: Any
+        if arguments.command == "deposit":
+            done = client.deposit(arguments.amount, token, permit=arguments.permit)
+        elif arguments.command == "withdraw":
+            done = client.withdraw(token)
+        else:
+            done = client.request_withdrawal(arguments.amount, token)
+        write(arguments, [done], lambda it: it.message)
 
 
 def convert(arguments: Arguments) -> None:

@@ -141,6 +141,7 @@ def test_unusable_options(arguments, text, capsys):
 def test_help_of_every_command(capsys):
     commands = ("markets", "book", "buy", "sell", "cancel", "fills", "balance")
     commands += ("faucet", "split", "merge", "wrap", "unwrap")
+    commands += ("deposit", "withdraw-request", "withdraw")
     for arguments in ([], *([each] for each in commands)):
         with pytest.raises(SystemExit) as caught:
             main([*arguments, "--help"])
@@ -217,6 +218,20 @@ def test_faucet_split_and_merge(run, tmp_path):
         assert (code, "NOT_APPROVED" in text) == (1, True)
         assert run("wrap", "20", "--permit", url=live.url)[0] == 0
         assert run("unwrap", "0.0000001", url=live.url)[0] == 1
+        check_escrow(run, live)
+
+
+def check_escrow(run, live):
+    """Deposit collateral and tokens, and request a withdrawal, which is paid after its delay."""
+    token = live.http.get("/api/markets/rain").json()["yesTokenId"]
+    assert run("deposit", "3", "--permit", url=live.url)[0] == 0
+    assert run("deposit", "1", "--token", token, url=live.url)[0] == 0
+    assert run("deposit", "1", "--token", "x", url=live.url)[0] == 2
+    code, _, text = run("withdraw", url=live.url)
+    assert (code, "NOTHING_TO_WITHDRAW" in text) == (1, True)
+    assert run("withdraw-request", "3", url=live.url)[0] == 0
+    code, _, text = run("withdraw", url=live.url)
+    assert (code, "WITHDRAWAL_NOT_DUE" in text) == (1, True)
 
 
 def check_permits(live, server):
