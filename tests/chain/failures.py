@@ -19,7 +19,6 @@ REDEEM = "redeemPositions(address,bytes32,bytes32,uint256[])"
 DEPOSIT = "deposit(address,uint256,uint256)"
 WRAP = "wrap(address,uint256)"
 UNWRAP = "unwrap(address,uint256)"
-MINT = "mint(address,uint256)"
 REVERTED = 3
 """JSON-RPC error code of a reverted call."""
 
@@ -184,11 +183,6 @@ def return_reverts(chain, operation):
     return dry_run_reverts(call_prefix(TRANSFER, operation.user.address))
 
 
-def mint_reverts(chain, operation):
-    """Minting test dollars fails."""
-    return dry_run_reverts(call_prefix(MINT, chain.operator))
-
-
 def wrap_reverts(chain, operation):
     """Wrapping test dollars fails."""
     return dry_run_reverts(call_prefix(WRAP, operation.user.address))
@@ -227,7 +221,6 @@ FAILURES = {
     "wrap, wrap reverts": FailureCase("wrap", wrap_reverts),
     "unwrap, approval revoked": FailureCase("unwrap", revoke_collateral),
     "unwrap, unwrap reverts": FailureCase("unwrap", unwrap_reverts),
-    "faucet, mint reverts": FailureCase("faucet", mint_reverts),
     "faucet, wrap reverts": FailureCase("faucet", wrap_reverts, left_units=UNITS),
 }
 """Failures by name."""
