@@ -12,6 +12,7 @@ it listened is shown as well, since other load on the machine changes it less.
   memory of server and history process is their proportional share, pages of mapped files included.
 """
 
+import json
 import os
 import re
 import subprocess
@@ -30,8 +31,10 @@ from benchmarks.bench_log import PER_FRAME, with_signatures
 from benchmarks.bench_matcher import commands, matcher_for
 from benchmarks.bench_snapshot import resting_orders
 from benchmarks.measure import Row, check_equal, frozen_gc
+from benchmarks.orders import gasless_bodies
 from benchmarks.workload import cache_dir, load
 from clob import AddMarket
+from clob.client import Client
 from clob.journal import ZERO_HASH, encode_frame, event_hash, frame_hash
 from clob_server.auth.api_keys import ids_key
 from clob_server.core.commands import ENGINE, AnyCommand, encode
@@ -200,7 +203,9 @@ def resting_rows(folder: Path, count: int) -> Iterator[Row]:
     write_log(clean, with_signatures(resting_orders(count, 0)), PER_FRAME, count)
     title = f"restart until listening, {count:,} resting orders, after a clean stop"
     yield from start_rows(clean, title, RESTING_S_MAX)
-    with start_server(clean) as start:
+    with start_server(clean) as start, Client(start.url) as client:
+        # The history process restores its state at the first command.
+        client.create_gasless_order(json.loads(gasless_bodies(1, 0)[0]))
         wait_for_history(start.url)
         held = held_bytes(start.pid) / count
     title = "memory of server and history process then, bytes per resting order"
