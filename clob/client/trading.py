@@ -137,7 +137,7 @@ class Trading(OrderRoutes):
             token: ``YES``, ``NO`` or a token id.
             price: highest price, cents, 1 to 99.
             size: an int in wei, or a str in tokens, such as ``"2.5"``.
-            options: see :class:`LimitOrderOptions`.
+            options: see :class:`~clob.client.LimitOrderOptions`.
 
         Raises:
             ClientError: see :mod:`clob.client.errors`.
