@@ -2,7 +2,7 @@
 
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from msgspec import UNSET, structs
 
@@ -112,7 +112,7 @@ def assets_of(market: Market) -> tuple[str, ...]:
     return (*collaterals, market.yes, market.no)
 
 
-def custody_of(market: Market) -> str | None:
+def custody_of(market: Market) -> Literal["wallet", "escrow"] | None:
     """Return where the assets of a market are; None if its trades do not settle."""
     if not market.settles:
         return None

@@ -15,10 +15,10 @@ from typing import Final, Literal, NamedTuple
 from clob.wire.operations import SettleBody
 from clob_server.api.problems import ApiError
 from clob_server.chain.client import Stage
-from clob_server.chain.events import is_escrow
 from clob_server.chain.messages import OperationDone, OperationFailed, OperationRejected
 from clob_server.core.commands import SendTrades
 from clob_server.core.sequencer import SequencerStoppedError
+from clob_server.core.serialize import WALLET, custody_of
 from clob_server.core.settlement_ledger import HeldTrade
 from clob_server.settlement.inbox import ChainInbox
 from clob_server.settlement.markets import MarketConditions, OnChain
@@ -186,7 +186,7 @@ class TradeSender(ChainPart):
 
     def _custody(self, market: str) -> Literal["wallet", "escrow"]:
         """Return where the assets of a market are."""
-        return "escrow" if is_escrow(self._state.markets[market].collateral) else "wallet"
+        return custody_of(self._state.markets[market]) or WALLET
 
     def _ready(self) -> Iterator[HeldTrade]:
         """Yield the unsent trades whose market is on the chain."""

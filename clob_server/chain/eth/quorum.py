@@ -108,7 +108,7 @@ class Quorum(NodeClient):
         while True:
             _, waiting = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
             answers = [_answers_of(task) for task in tasks]
-            if not waiting and not any(answers):
+            if not waiting and all(each is None for each in answers):
                 raise tasks[0].exception() or NodeUnreachableError("no node responds")
             decided: list[Reply] = []
             for place, (method, params) in enumerate(requests):
@@ -207,9 +207,9 @@ class Quorum(NodeClient):
         decided: Sequence[Reply],
         tasks: Sequence["asyncio.Task[list[Reply]]"],
     ) -> None:
-        """Log which nodes differ from the others, when that changes."""
+        """Log each node that differs from the others, once."""
         for node, task in zip(self._nodes, tasks, strict=True):
-            answers = _answers_of(task)
+            answers = None if node.host in self._differing else _answers_of(task)
             if answers is None:
                 continue
             differs = [
@@ -220,7 +220,7 @@ class Quorum(NodeClient):
                 and not isinstance(answer, NodeRejectedError)
                 and essence(answer) != essence(reply)
             ]
-            if differs and node.host not in self._differing:
+            if differs:
                 _LOG.warning(
                     "a node differs from the others",
                     extra={"node": node.host, "method": differs[0]},
