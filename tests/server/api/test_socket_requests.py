@@ -108,7 +108,10 @@ def test_requests_of_a_closed_socket_continue(live, api, alice, market):
     with SocketClient(live) as client:
         for _ in range(5):
             client.send("create_gasless_order", body=alice.gasless(market))
-        client.ask("list_orders", {"maker": alice.address})
+        read = client.send("list_orders", {"maker": alice.address})
+        # Its response may come between those of the orders, but only once all of them have begun.
+        while client.receive()["id"] != read:
+            pass
     with SocketClient(live) as client:
         client.ask("set_nonce", body=alice.nonce(1))
     orders = api.orders(maker=alice.address, status="cancelled", minSeq=1)
