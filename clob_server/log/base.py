@@ -45,6 +45,30 @@ class FencedError(LogError, code="LOG_FENCED"):
     """The log does not end with the expected command: another owner has appended to it."""
 
 
+class FrameTooLargeError(LogError, code="LOG_FRAME_TOO_LARGE"):
+    """A frame is larger than the servers of a replicated log accept; nothing was written."""
+
+
+class ClusterUnsafeError(LogError, code="LOG_CLUSTER_UNSAFE"):
+    """The cluster of a replicated log could lose acknowledged commands; the message says why."""
+
+
+class ClusterUnreachableError(LogError, code="LOG_CLUSTER_UNREACHABLE"):
+    """The cluster of a replicated log, or the majority of its servers, does not answer."""
+
+
+class ClusterLostError(LogError, code="LOG_CLUSTER_LOST"):
+    """The cluster lost commands that it had acknowledged; the local log still has them."""
+
+
+class LogDivergedError(LogError, code="LOG_DIVERGED"):
+    """The local log and the cluster have different commands with the same number."""
+
+
+class LogBehindError(LogError, code="LOG_BEHIND"):
+    """The cluster no longer has the commands that follow those of the local log."""
+
+
 class Tail(msgspec.Struct, frozen=True):
     """The end of a log."""
 

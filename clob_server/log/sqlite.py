@@ -175,7 +175,7 @@ class SqliteLog(Log):
         self.unchecked_seq: int = self.tail.seq
         data = self._files.read(files.TIP)
         tip = None if data is None else files.decode_tip(data)
-        found = tip is not None and tip.seq <= self.tail.seq and self._has_end(tip)
+        found = tip is not None and tip.seq <= self.tail.seq and self.has_end(tip)
         num_bytes = 0
         for frame in self._walk(self.tail):
             self.tail = Tail(frame.first_seq + frame.count - 1, frame.chain_hash)
@@ -201,20 +201,9 @@ class SqliteLog(Log):
         """
         for name in reversed(files.snapshot_names(self._files)):
             end = files.read_end(self._files, name)
-            if end is not None and end.seq > self.origin.seq and self._has_end(end):
+            if end is not None and end.seq > self.origin.seq and self.has_end(end):
                 return end
         return self.origin
-
-    def _has_end(self, end: Tail) -> bool:
-        """Return whether an undamaged frame, or the dropped part of the log, ends there."""
-        if end.seq <= self.origin.seq:
-            return end == self.origin or end.seq < self.origin.seq
-        try:
-            first, frame = self._last(end.seq)
-            (found,) = read_frames(frame, self._before_row(first).chain_hash, first)
-        except (LogDamagedError, FrameError, ValueError):  # ValueError: it is several frames
-            return False
-        return Tail(first + found.count - 1, found.chain_hash) == end
 
     def _check_tip(self, tip: Tail | None, found: bool) -> None:
         """Raise if the log ends before the tip."""
@@ -238,9 +227,13 @@ class SqliteLog(Log):
         with self._commit(f"commands {first} to {tail.seq}"):
             self._raise_format()
             self._db.execute(_INSERT, (first, frame))
-            self._files.overwrite(files.TIP, files.encode_tip(tail))
-            if self._paths and self._stored() != self._identities:
-                self._rescue()
+            self._end_at(tail)
+
+    def _end_at(self, tail: Tail) -> None:
+        """Write the tip after a commit; raise if the files of the log lost their names."""
+        self._files.overwrite(files.TIP, files.encode_tip(tail))
+        if self._paths and self._stored() != self._identities:
+            self._rescue()
 
     def begin(self, origin: Tail) -> None:
         """Let an empty log begin after the dropped frames of the log that it will copy."""
@@ -252,8 +245,8 @@ class SqliteLog(Log):
             self._files.overwrite(files.TIP, files.encode_tip(origin))
         self.origin = self.tail = origin
 
-    def extend(self, frames: Sequence[bytes]) -> None:
-        """Append frames of another log as they are, in one commit.
+    def extend(self, frames: Sequence[bytes]) -> list[Frame]:
+        """Append frames of another log as they are, in one commit; return them decoded.
 
         Raises:
             FrameError: the frames are damaged, or do not continue this log.
@@ -261,7 +254,7 @@ class SqliteLog(Log):
         """
         checked = list(read_frames(frames, self.tail.chain_hash, self.tail.seq + 1))
         if not checked:
-            return
+            return []
         rows = [(each.first_seq, frame) for each, frame in zip(checked, frames, strict=True)]
         last = checked[-1]
         tail = Tail(last.first_seq + last.count - 1, last.chain_hash)
@@ -269,8 +262,10 @@ class SqliteLog(Log):
             self._raise_format()
             with self._db:
                 self._db.executemany(_INSERT, rows)
-            self._files.overwrite(files.TIP, files.encode_tip(tail))
+            self._end_at(tail)
         self.tail = tail
+        self.num_bytes += sum(map(len, frames))
+        return checked
 
     def _raise_format(self) -> None:
         """Mark a log of an older format before its first new frame.
@@ -425,6 +420,17 @@ class SqliteLog(Log):
         except apsw.Error as error:
             raise self._damaged(f"SQLite error: {error}") from error
         return frames
+
+    def has_end(self, end: Tail) -> bool:
+        """Return whether an undamaged frame, or the dropped part of the log, ends there."""
+        if end.seq <= self.origin.seq:
+            return end == self.origin or end.seq < self.origin.seq
+        try:
+            first, frame = self._last(end.seq)
+            (found,) = read_frames(frame, self._before_row(first).chain_hash, first)
+        except (LogDamagedError, FrameError, ValueError):  # ValueError: it is several frames
+            return False
+        return Tail(first + found.count - 1, found.chain_hash) == end
 
     def _before(self, seq: int) -> Tail:
         if seq > self.tail.seq:

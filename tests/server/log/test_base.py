@@ -1,4 +1,4 @@
-"""The behaviour of every log: MemoryLog and SqliteLog."""
+"""The behaviour of every log: MemoryLog, SqliteLog and ReplicatedLog."""
 
 import pytest
 
