@@ -27,7 +27,7 @@ SET_HOOKS = if [ "$$(git rev-parse --is-inside-work-tree 2>/dev/null)" = true ] 
 	&& [ -z "$$(git rev-parse --show-prefix)" ] && ! git config core.hooksPath >/dev/null; \
 	then git config core.hooksPath .githooks; fi
 
-.PHONY: build compile run test test-long clients compilers contracts check cover bench docs wheels \
+.PHONY: build compile run test test-long clients compilers nats contracts check cover bench docs wheels \
 	sanitize instructions first-hour clean help
 
 build: $(DEV) compile  ## Install the package and all development tools into .venv, and compile.
@@ -69,6 +69,9 @@ compilers:  ## Install the contract compilers from npm, for `contracts` and one 
 	mkdir -p build/contracts
 	cp clob_server/chain/contracts/package.json build/contracts
 	npm install --prefix build/contracts --ignore-scripts --no-audit --no-fund --no-package-lock
+
+nats:  ## Put nats-server into build/nats, for tests of the replicated log: from PATH or Debian.
+	deploy/fetch-nats build/nats
 
 contracts: compilers  ## Compile the contracts and write their ABI and bytecode into the package.
 	node clob_server/chain/contracts/build.mjs build/contracts

@@ -14,6 +14,8 @@ VERSION_MIN: Final = (2, 12, 3)
 """Oldest supported version of nats-server."""
 PAYLOAD_MIN: Final = 8 << 20
 """Least ``max_payload`` of a server, in bytes: a frame is one message."""
+AWAY_S: Final = 3
+"""Seconds of silence, or heartbeats, after which a server is out of contact."""
 MONITOR_TIMEOUT_S: Final = 2.0
 """Seconds to wait for a monitoring endpoint."""
 
@@ -106,8 +108,19 @@ def stream_fault(config: Mapping[str, Any], name: str, replicas: int) -> str | N
 
 
 def unchecked_servers(info: Mapping[str, Any], checked: set[str]) -> set[str]:
-    """Return the servers that store a stream, are in reach of the cluster, and were not checked."""
-    cluster = info.get("cluster") or {}
-    names = {cluster.get("leader")}
-    names |= {each["name"] for each in cluster.get("replicas") or () if not each.get("offline")}
-    return {name for name in names if name} - checked
+    """Return the servers that take part in storing a stream and were not checked.
+
+    A server that the leader has not heard from for a while does not take part; once it is back, it
+    is checked by the next opening. Those of a stream that was created just now all take part.
+    """
+    cluster, is_new = info.get("cluster") or {}, info.get("did_create", False)
+    replicas = cluster.get("replicas") or ()
+    names = {str(each["name"]) for each in replicas if is_new or not _is_away(each)}
+    return ({str(cluster.get("leader") or "")} | names) - checked - {""}
+
+
+def _is_away(replica: Mapping[str, Any]) -> bool:
+    """Return whether the leader of a stream is not in contact with a replica."""
+    silent_ns = replica.get("active", 0)
+    never_heard = not replica.get("current") and not silent_ns
+    return bool(replica.get("offline") or never_heard or silent_ns > AWAY_S * 1_000_000_000)

@@ -140,6 +140,7 @@ class FrameStream:
         self._monitors, self._monitor_port = monitors, monitor_port
         self._writer = secrets.token_hex(8)
         self._problem = "no connection"
+        self._requests: set[asyncio.Future[Any]] = set()
         self._subscription: Any = None
         self._arrived: dict[int, StoredFrame] = {}
         self._arrived_bytes = 0
@@ -164,6 +165,7 @@ class FrameStream:
             servers,
             name=f"clob {self.name}",
             error_cb=self._note,  # without it, nats-py logs a traceback per rejected connection
+            disconnected_cb=self._end_requests,
             dont_randomize=True,
             max_reconnect_attempts=-1,
             connect_timeout=2,
@@ -180,6 +182,11 @@ class FrameStream:
                 f"{self._problem if isinstance(error, asyncio.TimeoutError) else error}"
             ) from error
 
+    async def _end_requests(self) -> None:
+        """End the requests of a lost connection: their answers will not come."""
+        for request in list(self._requests):
+            request.cancel()
+
     async def _note(self, error: Exception) -> None:
         """Keep the last problem of the connection for messages."""
         self._problem = str(error) or type(error).__name__
@@ -187,16 +194,17 @@ class FrameStream:
     def _open(self) -> None:
         """Check the servers, find or create the stream, and check that too."""
         end = time.monotonic() + self.timeout_s
+        is_new = False
         while True:
             checked, unread = self._check_servers()
-            problem: str | None
             info = self._run(self._info_or_new())
             if isinstance(info, str):
                 problem = info
             else:
                 if fault := stream_fault(info["config"], self.name, self._replicas):
                     raise ClusterUnsafeError(fault)
-                names = unchecked_servers(info, checked)
+                is_new = is_new or info.get("did_create", False)
+                names = unchecked_servers(info | {"did_create": is_new}, checked)
                 if not names and checked:
                     return
                 problem = (
@@ -497,10 +505,14 @@ class FrameStream:
         if not self.is_connected:  # nats-py would send it later, after its caller gave up
             return f"no connection to a NATS server ({self._problem})"
         try:
-            message = await self._client.request(
-                subject, payload, timeout=timeout_s, headers=headers
+            requesting = asyncio.ensure_future(
+                self._client.request(subject, payload, timeout=timeout_s, headers=headers)
             )
-            answer = json.loads(message.data)
+            self._requests.add(requesting)
+            requesting.add_done_callback(self._requests.discard)
+            answer = json.loads((await requesting).data)
+        except asyncio.CancelledError:
+            return "the connection to the NATS server was lost"
         except (TimeoutError, self._nats.errors.Error, OSError, ValueError) as error:
             return str(error) or type(error).__name__
         return answer if isinstance(answer, dict) else f"answer is not an object: {answer}"

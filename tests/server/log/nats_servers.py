@@ -1,6 +1,6 @@
 """Real nats-servers on loopback for tests: one, or a cluster of three.
 
-The binary is the one on ``PATH`` or the one that ``make nats`` unpacked into ``build/nats``.
+The binary is the one that ``make nats`` put into ``build/nats``, or the one on ``PATH``.
 """
 
 import contextlib
@@ -23,7 +23,7 @@ ALWAYS = "sync_interval: always"
 
 def nats_path():
     """Return the path of nats-server; None if there is none."""
-    return shutil.which("nats-server") or (str(BINARY) if BINARY.is_file() else None)
+    return str(BINARY) if BINARY.is_file() else shutil.which("nats-server")
 
 
 def require_nats():
@@ -80,9 +80,8 @@ class NatsServer:
 
     def is_ready(self):
         """Return whether JetStream of the server is ready to use."""
-        path = "/healthz"
         try:
-            with urllib.request.urlopen(f"{self.monitor}{path}", timeout=1) as answer:
+            with urllib.request.urlopen(f"{self.monitor}/healthz", timeout=1) as answer:
                 return answer.status == 200
         except OSError:
             assert self.process.poll() is None, self._log.read_text()[-2000:]
@@ -155,7 +154,15 @@ class Cluster:
 
 @contextlib.contextmanager
 def running(folder, count=1, *, options=ALWAYS, extra=""):
-    """Run one server, or a cluster of several; JetStream is ready."""
+    """Run one server, or a cluster of several; JetStream is ready.
+
+    Args:
+        folder: folder of the servers.
+        count: number of servers.
+        options: settings of JetStream, the same for all or one for each.
+        extra: further settings of all servers.
+    """
+    options = [options] * count if isinstance(options, str) else options
     path = require_nats()
     ports = free_ports(3 * count)
     routes = [f'"nats://127.0.0.1:{ports[3 * index + 2]}"' for index in range(count)]
@@ -172,7 +179,13 @@ def running(folder, count=1, *, options=ALWAYS, extra=""):
         name = f"n{index + 1}"
         servers.append(
             NatsServer(
-                path, folder / name, name, ports=own, cluster=cluster, options=options, extra=extra
+                path,
+                folder / name,
+                name,
+                ports=own,
+                cluster=cluster,
+                options=options[index],
+                extra=extra,
             )
         )
     cluster = Cluster(servers)

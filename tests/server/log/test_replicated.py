@@ -247,7 +247,7 @@ def test_running_node_notices_that_the_cluster_lost_commands(open_log, open_stre
 def test_append_to_a_stream_that_lost_commands_fails(open_log, open_stream):
     log = filled(open_log("one", append_timeout_s=0.5), 1, 1)
     cut(open_stream, 1)
-    with pytest.raises(LogFailedError, match="may or may not be stored.*wrong last sequence: 1"):
+    with pytest.raises(LogFailedError, match=r"may or may not be stored.*wrong last sequence: 1"):
         filled(log, 1)
     with pytest.raises(LogFailedError, match="an append failed before"):
         filled(log, 1)
@@ -286,7 +286,7 @@ def test_frame_that_does_not_follow_is_rejected_by_a_pull(open_log, open_stream)
     frame = encode_frame(raws(1), 1, b"\7" * 32)
     with contextlib.closing(open_stream()) as stream:
         stream.append(frame, 1, 1, 0)
-    with pytest.raises(LogDivergedError, match="after command 0 .* does not follow"):
+    with pytest.raises(LogDivergedError, match=r"after command 0 .* does not follow"):
         log.pull(5)
     assert log.tail == Tail()
 
@@ -306,7 +306,7 @@ def test_message_that_is_not_a_frame_is_rejected(open_log, open_stream):
     with contextlib.closing(open_stream()) as stream:
         message = json.dumps({"not": "a frame"}).encode()
         stream._run(stream._request(f"clob.log.{stream.name}", message, 2))
-    with pytest.raises(LogDamagedError, match="message 1 of stream .* is not a frame"):
+    with pytest.raises(LogDamagedError, match=r"message 1 of stream .* is not a frame"):
         log.pull(5)
 
 
