@@ -9,6 +9,9 @@ to its result.
   pause delays every command that arrives during it. Compared with a thread that writes and syncs
   as many bytes at the same arrivals; five runs of both in turn, since a pause of the machine looks
   like a pause of the engine.
+- Replicated: appends of one writer to a log on three nats-servers of this machine, compared with
+  appends to a log in a folder, in turn; and the time until another node has pulled a frame. Skipped
+  without nats-server, which ``make nats`` fetches.
 - Start-up: over a log with a signature record before every order, as a server writes it, and over a
   log of engine commands alone.
 """
@@ -30,7 +33,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from benchmarks.bench_matcher import commands, matcher_for
-from benchmarks.measure import Pair, Row, at_most, check_equal, frozen_gc
+from benchmarks.measure import Pair, Row, alternate, at_most, check_equal, frozen_gc
 from benchmarks.workload import cache_dir, load
 from clob import AddMarket, Command, Submit
 from clob.journal import ZERO_HASH
@@ -38,7 +41,8 @@ from clob_server.core.commands import AnyCommand, SignatureRecord, encode
 from clob_server.core.recovery import recover, take_snapshot
 from clob_server.core.sequencer import Sequencer
 from clob_server.core.state import ServerState
-from clob_server.log import SqliteLog
+from clob_server.log import FrameStream, Log, ReplicatedLog, SqliteLog
+from tests.server.log.nats_servers import Cluster, nats_path, running
 
 CLIENT_MAX, TAIL_RATIO_MAX = 1.5, 2.0
 RECOVER_PER_S, SNAPSHOT_S_MAX = 300_000, 2.0
@@ -59,9 +63,10 @@ class Sizes(NamedTuple):
     closed_s: float = 2.0
     logged: int = 1_000_000
     since: int = NUM_SINCE
+    appends: int = 300
 
 
-QUICK = Sizes(rounds=3, requests=50, open_s=0.2, closed_s=0.1, logged=50_000, since=500)
+QUICK = Sizes(rounds=3, requests=50, open_s=0.2, closed_s=0.1, logged=50_000, since=500, appends=30)
 
 
 def quantile_ms(sorted_ns: list[int], share: float) -> float:
@@ -309,6 +314,74 @@ def closed_loop(folder: Path, todo: list[Command], sizes: Sizes, num_clients: in
     return sorted(run_with_engine(folder, work))
 
 
+# ----- replicated ----------------------------------------------------------------------------
+
+
+def append_ns(log: Log, raws: list[bytes], count: int) -> int:
+    """Append frames one after the other; return the median time of one."""
+    taken_ns = []
+    for _ in range(count):
+        begin = time.perf_counter_ns()
+        log.append(raws, log.tail.seq)
+        taken_ns.append(time.perf_counter_ns() - begin)
+        log.tidy()
+    return int(median(taken_ns))
+
+
+def pull_ns(owner: Log, follower: ReplicatedLog, raws: list[bytes], count: int) -> list[int]:
+    """Return the sorted times from an append until another node has the frame on its disk."""
+    while follower.tail != owner.tail:
+        follower.pull(1)
+    begins_ns: list[int] = []
+
+    def append() -> None:
+        for _ in range(count):
+            begins_ns.append(time.perf_counter_ns())
+            owner.append(raws, owner.tail.seq)
+            time.sleep(0.005)
+
+    taken_ns: list[int] = []
+    with ThreadPoolExecutor(1) as thread:
+        appending = thread.submit(append)
+        while len(taken_ns) < count:
+            for _ in follower.pull(1):
+                taken_ns.append(time.perf_counter_ns() - begins_ns[len(taken_ns)])
+        appending.result()
+    return sorted(taken_ns)
+
+
+def replicated_rows(folder: Path, todo: list[Command], sizes: Sizes) -> Iterator[Row]:
+    """Measure appends to three servers against those to a folder, and the way to another node."""
+    if nats_path() is None:
+        return
+
+    def log_on(cluster: Cluster, name: str) -> ReplicatedLog:
+        stream = FrameStream(cluster.urls, monitors=cluster.monitors)
+        return ReplicatedLog(folder / name, stream)
+
+    raws = list(map(encode, todo[:100]))
+    with (
+        running(folder / "servers", 3) as cluster,
+        closing(SqliteLog(folder / "local")) as local,
+        closing(log_on(cluster, "owner")) as owner,
+        closing(log_on(cluster, "follower")) as follower,
+    ):
+        for per_frame in (1, 100):
+            part, count = raws[:per_frame], sizes.appends
+            pair = alternate(
+                lambda part=part, count=count: append_ns(local, part, count),
+                lambda part=part, count=count: append_ns(owner, part, count),
+                1,
+                sizes.rounds,
+            )
+            name = f"log: replicated append, commands per frame: {per_frame}"
+            ratio = f"{pair.ratio:.2f}"
+            yield Row(f"{name} / folder", "", ratio, None, pair.other_ns, pair.ours_ns)
+        times_ns = pull_ns(owner, follower, raws[:1], sizes.appends)
+        yield Row("log: append until pulled, p50", "", f"{quantile_ms(times_ns, 0.5):.2f} ms", None)
+        yield Row("    p99", "", f"{quantile_ms(times_ns, 0.99):.2f} ms", None)
+
+
 # ----- start-up ------------------------------------------------------------------------------
 
 
@@ -400,4 +473,5 @@ def rows(*, quick: bool) -> Iterator[Row]:
             times_ns = closed_loop(folder / f"{num_clients}", todo, sizes, num_clients)
             per_s = len(times_ns) / sizes.closed_s
             yield Row(f"log: {num_clients:,} clients", "", f"{per_s:,.0f} /s", None)
+        yield from replicated_rows(folder / "replicated", todo, sizes)
         yield from startup_rows(folder / "start", todo, sizes)

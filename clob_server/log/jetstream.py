@@ -67,7 +67,6 @@ HEADER_BYTES: Final = 1_024
 _COMMANDS: Final = "Clob-Commands"
 _EXPECTED: Final = "Nats-Expected-Last-Sequence"
 _ID: Final = "Nats-Msg-Id"
-_WRONG_LAST: Final = (10071, 10164)
 _NOT_FOUND: Final = 10059
 _NO_REPLICAS: Final = 10074
 
@@ -293,13 +292,11 @@ class FrameStream:
             answer = await self._request(subject_of(self.name), frame, min(TRY_S, left), headers)
             if isinstance(answer, str):
                 reason = answer
-            elif not (code := _code(answer)):
-                if (place := int(answer["seq"])) == after + 1:
-                    return place
-                reason = f"it was stored before, as frame {place}"
+            elif answer.get("seq") == after + 1 and not answer.get("duplicate"):
+                return after + 1
             else:
-                reason = answer["error"].get("description", "unknown error")
-                if code in _WRONG_LAST and await self._is_mine(after + 1, headers[_ID]):
+                reason = (answer.get("error") or {}).get("description", "it was stored before")
+                if await self._is_mine(after + 1, headers[_ID]):
                     return after + 1
             await asyncio.sleep(PAUSE_S)
         raise LogFailedError(
@@ -333,17 +330,20 @@ class FrameStream:
         """Whether there is a connection to a server."""
         return bool(self._client.is_connected)
 
-    def extent(self) -> tuple[int, int]:
+    def extent(self, timeout_s: float | None = None) -> tuple[int, int]:
         """Return the places of the first and the last frame; zeros for an empty stream.
+
+        Args:
+            timeout_s: seconds after which it is not tried again; None for those of the stream.
 
         Raises:
             ClusterUnreachableError: the leader of the stream did not answer in time.
             LogDamagedError: the frames were removed.
         """
-        return self._run(self._extent())
+        return self._run(self._extent(self.timeout_s if timeout_s is None else timeout_s))
 
-    async def _extent(self) -> tuple[int, int]:
-        info = await self._patiently(f"STREAM.INFO.{self.name}")
+    async def _extent(self, timeout_s: float) -> tuple[int, int]:
+        info = await self._patiently(f"STREAM.INFO.{self.name}", timeout_s)
         state = info["state"]
         if state["last_seq"] and not state["messages"]:
             text = f"the last frame of stream {self.name}, {state['last_seq']}, was removed"
@@ -473,17 +473,20 @@ class FrameStream:
         first, last = self.extent()
         keep = min(up_to + 1, last)
         if keep > first:
-            self._run(self._patiently(f"STREAM.PURGE.{self.name}", {"seq": keep}))
+            call, body = f"STREAM.PURGE.{self.name}", {"seq": keep}
+            self._run(self._patiently(call, self.timeout_s, body))
 
     # ----- the connection --------------------------------------------------------------------
 
-    async def _patiently(self, call: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
+    async def _patiently(
+        self, call: str, timeout_s: float, body: dict[str, Any] | None = None
+    ) -> dict[str, Any]:
         """Return the answer of an idempotent call of the JetStream API, repeated until it succeeds.
 
         Raises:
             ClusterUnreachableError: it did not succeed in time.
         """
-        end = time.monotonic() + self.timeout_s
+        end = time.monotonic() + timeout_s
         while True:
             answer = await self._api(call, body)
             if isinstance(answer, dict) and not _code(answer):

@@ -7,6 +7,7 @@ more than the stream has found a loss of the cluster.
 """
 
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -14,6 +15,7 @@ from clob.errors import ChainBrokenError, FrameError, FrameNewerError
 from clob.journal import Frame, read_frames
 from clob_server.log.base import (
     ClusterLostError,
+    ClusterUnreachableError,
     LogBehindError,
     LogDivergedError,
     LogFailedError,
@@ -25,7 +27,7 @@ from clob_server.log.jetstream import FrameStream, StoredFrame
 from clob_server.log.sqlite import SqliteLog
 
 CHECK_S: Final = 5.0
-"""Seconds without a new frame after which the end of the stream is compared with the local log."""
+"""Seconds after which the stream is compared with the end of the local log again."""
 PAUSE_S: Final = 0.25
 """Seconds between two reads of a stream that seems to have lost frames."""
 _PAGE_BYTES: Final = 4 << 20
@@ -39,7 +41,8 @@ class ReplicatedLog(SqliteLog):
     """A log of which a majority of NATS servers and a local folder have every command.
 
     Opening checks that the local log is a prefix of the stream; :meth:`pull` then catches up. An
-    append by a log that has not caught up is rejected with ``FencedError``.
+    append by a log that has not caught up is rejected with ``FencedError``. After ``CHECK_S`` seconds
+    the next append or empty pull checks that the stream still has the last frame of the local log.
 
     Args:
         folder: folder of the local log; created if it does not exist.
@@ -100,15 +103,15 @@ class ReplicatedLog(SqliteLog):
             LogDivergedError: a frame does not follow the local log.
             LogNewerError: a newer version of this package wrote a frame.
             LogBehindError: the stream no longer has the next frame.
-            ClusterLostError: the stream has ended before the local log for longer than an election
-                of the servers takes.
+            ClusterLostError: the stream ends before the local log.
             LogDamagedError: a message of the stream is not a frame.
             LogFailedError: the frames cannot be stored; the process must end.
         """
         self._check_failed()
         stored = self._stream.wait(self._place, timeout_s)
         if not stored:
-            self._check_end()
+            if not self._check_end():
+                self._check_length()
             return []
         self._next_check = time.monotonic() + CHECK_S
         if stored[0].place != self._place + 1:
@@ -130,6 +133,7 @@ class ReplicatedLog(SqliteLog):
         self._check_failed()
         if self._is_uncertain:
             raise LogFailedError("an append failed before; restart the process to read its result")
+        self._check_end()
         try:
             place = self._stream.append(frame, first, tail.seq, self._place)
         except LogFailedError:
@@ -138,14 +142,31 @@ class ReplicatedLog(SqliteLog):
         super()._store(frame, first, tail)
         self._place = place
 
-    def _check_end(self) -> None:
-        """Raise if the stream ends before the local log; look only now and then."""
+    def _check_end(self) -> bool:
+        """Return whether the stream has the last frame of the local log; look only now and then.
+
+        The servers compare only the length of the stream at an append. After a loss, another node
+        may have made it as long as before.
+
+        Raises:
+            LogDivergedError: it has another one.
+        """
         now = time.monotonic()
-        if now < self._next_check or not self.is_connected:
-            return
+        if now < self._next_check or not self._place or not self.is_connected:
+            return True
         self._next_check = now + CHECK_S
-        if self._stream.extent()[1] < self._place:
-            place_of(self, self._stream)
+        found = self._stream.read(self._place - 1, 1)
+        if not found or found[0].place != self._place:
+            return False
+        if found[0].tail != self.tail:
+            raise _diverged(self, self._stream)
+        return True
+
+    def _check_length(self) -> None:
+        """Raise if the stream ends before the local log; ignore servers that do not answer."""
+        with suppress(ClusterUnreachableError):
+            if self._stream.extent(0)[1] < self._place:
+                place_of(self, self._stream)
 
     def _delete(self, last: Tail) -> int:
         """Drop frames from the stream, then from the local log."""
@@ -184,6 +205,8 @@ def put_back(local: SqliteLog, stream: FrameStream) -> int:
     if not local.has_end(end):
         raise _diverged(local, stream)
     before = end.seq
+    # One after the other: a frame sent before the answer to the last one could follow the frame of
+    # another writer, since the stream compares only its length.
     while rows := local.frames(end.seq, _PAGE_BYTES):
         for first, frame in rows:
             (checked,) = read_frames(frame, end.chain_hash, first)

@@ -10,7 +10,14 @@ import time
 
 import pytest
 
-from clob_server.log import FencedError, FrameStream, LogFailedError, ReplicatedLog
+from clob_server.log import (
+    FencedError,
+    FrameStream,
+    LogFailedError,
+    ReplicatedLog,
+    SqliteLog,
+    put_back,
+)
 from tests.server.log.nats_servers import running, wait_until
 from tests.server.log.proxy import DROP, HOLD, PASS, proxy_to
 
@@ -230,6 +237,52 @@ def test_opening_waits_for_the_end_of_a_partition(lab):
     time.sleep(0.5)
     proxy.heal()
     opened().catch_up()
+
+
+def local_log(folder, frames):
+    """Write a log in a folder, of one command per frame; return it."""
+    log = SqliteLog(folder)
+    for command in commands_of("local", frames):
+        log.append([command], log.tail.seq)
+    return log
+
+
+@pytest.mark.parametrize("state", ["whole", "cut", "lost"])
+def test_log_is_put_back_once_however_often_the_connection_ends(lab, tmp_path, state):
+    proxy = lab.proxy()
+    with contextlib.closing(local_log(tmp_path / "local", 300)) as local:
+        done = in_thread(lambda: put_back(local, lab.node("one", proxy).log._stream))
+        if state != "whole":
+            other = lab.node("other")
+            for least in (50, 100, 150):
+                wait_until(lambda least=least: size_of(other) > least)
+                if state == "lost":
+                    proxy.to_client = DROP
+                    time.sleep(0.05)
+                    proxy.heal()
+                proxy.cut()
+        assert done() == 300
+        reader = lab.node("reader")
+        assert size_of(reader) == 300
+        reader.catch_up()
+        assert reader.log.tail == local.tail
+
+
+def test_log_is_not_put_back_behind_the_frame_of_another_writer(lab, tmp_path):
+    with contextlib.closing(local_log(tmp_path / "local", 100)) as local:
+        stream, other = lab.node("one").log._stream, lab.node("other")
+        append = stream.append
+
+        def append_later(*arguments):
+            if arguments[3] == 50:
+                other.log.pull(2)
+                assert other.append()
+            return append(*arguments)
+
+        stream.append = append_later
+        with pytest.raises(FencedError, match="another writer has appended commands 51 to 53"):
+            put_back(local, stream)
+        assert stream.extent() == (1, 51)
 
 
 # ----- competing writers ---------------------------------------------------------------------

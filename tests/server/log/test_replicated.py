@@ -237,9 +237,26 @@ def test_commands_that_the_cluster_lost_are_counted_and_put_back(
     assert list(other.read()) == list(again.read())
 
 
+def test_running_node_notices_other_frames_in_place_of_lost_ones(open_log, open_stream):
+    """The stream is as long as before, so the servers would accept the append."""
+    log, other = filled(open_log("one"), 1), open_log("other")
+    pulled(other, 1)
+    other.close()
+    filled(log, 1)
+    cut(open_stream, 1)
+    open_log("other").append(raws(99), 1)
+    log._next_check = 0
+    with pytest.raises(LogDivergedError, match=r"part after command 1"):
+        filled(log, 1)
+    log._next_check = 0
+    with pytest.raises(LogDivergedError, match=r"part after command 1"):
+        log.pull(0.1)
+
+
 def test_running_node_notices_that_the_cluster_lost_commands(open_log, open_stream):
     log = filled(open_log("one", timeout_s=0.5), 1, 1)
     cut(open_stream, 1)
+    log._next_check = 0
     with pytest.raises(ClusterLostError, match="lost 1 acknowledged"):
         log.pull(1)
 
