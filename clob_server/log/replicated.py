@@ -41,8 +41,8 @@ class ReplicatedLog(SqliteLog):
     """A log of which a majority of NATS servers and a local folder have every command.
 
     Opening checks that the local log is a prefix of the stream; :meth:`pull` then catches up. An
-    append by a log that has not caught up is rejected with ``FencedError``. After ``CHECK_S`` seconds
-    the next append or empty pull checks that the stream still has the last frame of the local log.
+    append by a log that has not caught up is rejected with ``FencedError``. Every ``CHECK_S``
+    seconds an append or empty pull checks that the stream has the last frame of the local log.
 
     Args:
         folder: folder of the local log; created if it does not exist.
