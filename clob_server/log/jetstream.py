@@ -8,6 +8,7 @@ The calls run on an event loop in their own thread, on one connection that recon
 """
 
 import asyncio
+import gc
 import importlib
 import json
 import re
@@ -139,6 +140,7 @@ class FrameStream:
         self._monitors, self._monitor_port = monitors, monitor_port
         self._writer = secrets.token_hex(8)
         self._problem = "no connection"
+        self._has_failed = False
         self._requests: set[asyncio.Future[Any]] = set()
         self._subscription: Any = None
         self._arrived: dict[int, StoredFrame] = {}
@@ -183,11 +185,13 @@ class FrameStream:
 
     async def _end_requests(self) -> None:
         """End the requests of a lost connection: their answers will not come."""
+        self._has_failed = True
         for request in list(self._requests):
             request.cancel()
 
     async def _note(self, error: Exception) -> None:
         """Keep the last problem of the connection for messages."""
+        self._has_failed = True
         self._problem = str(error) or type(error).__name__
 
     def _open(self) -> None:
@@ -544,6 +548,11 @@ class FrameStream:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+        if self._has_failed:
+            # nats-py drops a connection that failed while it was opened, and does not close it.
+            del tasks
+            gc.collect()
+            await asyncio.sleep(0)
 
 
 def _code(answer: dict[str, Any]) -> int:

@@ -3,6 +3,7 @@
 The oracle: every acknowledged frame is in the stream exactly once and in its order, in every node.
 """
 
+import asyncio
 import contextlib
 import itertools
 import threading
@@ -13,9 +14,11 @@ import pytest
 from clob_server.log import (
     FencedError,
     FrameStream,
+    LogError,
     LogFailedError,
     ReplicatedLog,
     SqliteLog,
+    jetstream,
     put_back,
 )
 from tests.server.log.nats_servers import running, wait_until
@@ -86,6 +89,7 @@ def lab(nats_cluster, tmp_path):
 
         class Lab:
             stream = f"faults-{next(numbers)}"
+            folder = tmp_path
 
             def proxy(self):
                 return stack.enter_context(proxy_to(nats_cluster.servers[0].port))
@@ -93,7 +97,7 @@ def lab(nats_cluster, tmp_path):
             def node(self, name, proxy=None, **options):
                 urls = [proxy.url] if proxy else nats_cluster.urls
                 options = {"stream": self.stream, "replicas": 1} | options
-                node = Node(tmp_path, name, urls, nats_cluster.monitors, **options)
+                node = Node(self.folder, name, urls, nats_cluster.monitors, **options)
                 stack.callback(node.log.close)
                 return node
 
@@ -203,7 +207,7 @@ def test_append_during_a_long_partition_fails_and_a_pull_finds_its_result(lab, l
     start = time.monotonic()
     with pytest.raises(LogFailedError, match=f"frame 2 of stream {lab.stream} may or may not"):
         one.append()
-    assert time.monotonic() - start < 3
+    assert time.monotonic() - start < FAILOVER_S
     proxy.heal()
     stored = lost == "to_client"
     assert size_of(other) == 1 + stored
@@ -283,6 +287,47 @@ def test_log_is_not_put_back_behind_the_frame_of_another_writer(lab, tmp_path):
         with pytest.raises(FencedError, match="another writer has appended commands 51 to 53"):
             put_back(local, stream)
         assert stream.extent() == (1, 51)
+
+
+# ----- deliberate faults ---------------------------------------------------------------------
+
+
+def answer_is_lost(lab):
+    test_append_whose_answer_or_request_is_lost_is_stored_once(lab, "to_client")
+
+
+async def guess_stored(*_):
+    return True
+
+
+async def guess_fenced(*_):
+    raise FencedError
+
+
+async def send_again(self, frame, headers, after):
+    """Send until an answer comes, without a condition; return the expected place."""
+    headers = {key: value for key, value in headers.items() if key == jetstream._COMMANDS}
+    while isinstance(await self._request(f"clob.log.{self.name}", frame, 1, headers), str):
+        await asyncio.sleep(0.1)
+    return after + 1
+
+
+@pytest.mark.parametrize(
+    ("method", "fault", "scenario"),
+    [
+        ("_append", send_again, answer_is_lost),
+        ("_append", send_again, test_delayed_append_of_a_former_owner_is_fenced),
+        ("_is_mine", guess_stored, test_delayed_append_of_a_former_owner_is_fenced),
+        ("_is_mine", guess_fenced, answer_is_lost),
+    ],
+)
+def test_deliberate_faults_are_found(lab, monkeypatch, method, fault, scenario):
+    scenario(lab)
+    lab.stream += "-faulty"
+    lab.folder /= "faulty"
+    monkeypatch.setattr(FrameStream, method, fault)
+    with pytest.raises((AssertionError, LogError)):
+        scenario(lab)
 
 
 # ----- competing writers ---------------------------------------------------------------------
