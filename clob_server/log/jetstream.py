@@ -381,26 +381,32 @@ class FrameStream:
         if not self.is_connected:
             return []
         frames: list[StoredFrame] = []
-        inbox = self._client.new_inbox()
         try:
-            subscription = await self._client.subscribe(inbox, pending_bytes_limit=-1)
-            try:
-                body = {"seq": place, "batch": count, "max_bytes": PAGE_BYTES}
-                subject = f"$JS.API.DIRECT.GET.{self.name}"
-                await self._client.publish(subject, json.dumps(body).encode(), reply=inbox)
-                while len(frames) < count:
-                    message = await subscription.next_msg(TRY_S)
-                    if message.headers is None or "Status" in message.headers:
-                        break
-                    stored = _stored_of(self.name, message)
-                    if frames and stored.place != frames[-1].place + 1:
-                        break
-                    frames.append(stored)
-            finally:
-                await subscription.unsubscribe()
+            await self._while_connected(self._read_into(frames, place, count))
+        except asyncio.CancelledError:
+            await self._note(ConnectionError("the connection was lost"))
         except (TimeoutError, self._nats.errors.Error, OSError) as error:
             await self._note(error)
         return frames
+
+    async def _read_into(self, frames: list[StoredFrame], place: int, count: int) -> None:
+        """Append the frames from a place on, until a gap or the end of the answer."""
+        inbox = self._client.new_inbox()
+        subscription = await self._client.subscribe(inbox, pending_bytes_limit=-1)
+        try:
+            body = {"seq": place, "batch": count, "max_bytes": PAGE_BYTES}
+            subject = f"$JS.API.DIRECT.GET.{self.name}"
+            await self._client.publish(subject, json.dumps(body).encode(), reply=inbox)
+            while len(frames) < count:
+                message = await subscription.next_msg(TRY_S)
+                if message.headers is None or "Status" in message.headers:
+                    break
+                stored = _stored_of(self.name, message)
+                if frames and stored.place != frames[-1].place + 1:
+                    break
+                frames.append(stored)
+        finally:
+            await subscription.unsubscribe()
 
     def wait(self, after: int, timeout_s: float) -> list[StoredFrame]:
         """Return the frames after a place, as :meth:`read`, and wait for the first of them.
@@ -512,17 +518,22 @@ class FrameStream:
         if not self.is_connected:  # nats-py would send it later, after its caller gave up
             return f"no connection to a NATS server ({self._problem})"
         try:
-            requesting = asyncio.ensure_future(
+            message = await self._while_connected(
                 self._client.request(subject, payload, timeout=timeout_s, headers=headers)
             )
-            self._requests.add(requesting)
-            requesting.add_done_callback(self._requests.discard)
-            answer = json.loads((await requesting).data)
+            answer = json.loads(message.data)
         except asyncio.CancelledError:
             return "the connection to the NATS server was lost"
         except (TimeoutError, self._nats.errors.Error, OSError, ValueError) as error:
             return str(error) or type(error).__name__
         return answer if isinstance(answer, dict) else f"answer is not an object: {answer}"
+
+    async def _while_connected(self, work: Coroutine[Any, Any, _T]) -> _T:
+        """Return the result of a request; it is cancelled when the connection is lost."""
+        requesting = asyncio.ensure_future(work)
+        self._requests.add(requesting)
+        requesting.add_done_callback(self._requests.discard)
+        return await requesting
 
     def _run(self, work: Coroutine[Any, Any, _T]) -> _T:
         """Run a coroutine on the thread of the connection and return its result."""
