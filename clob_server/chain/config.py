@@ -382,6 +382,10 @@ def wait_for_port(wanted: int, wait_s: float) -> int:
     return port
 
 
+FINAL_BLOCKS: Final = 64
+"""Confirmations that make a block final if the node has no ``finalized`` block."""
+
+
 def final_blocks(settings: Settings) -> int:
     """Return the blocks that make a block final, its own included; 0 asks the node."""
     if settings.chain_source == EMBEDDED:

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 from clob.signing import fields, keccak256
 from clob_server.api.problems import ApiError, Fault
-from clob_server.chain.config import final_blocks
+from clob_server.chain.config import FINAL_BLOCKS, final_blocks
 from clob_server.chain.eth import token_ids
 from clob_server.core.commands import Condition
 from clob_server.settlement.operations import ChainPart
@@ -19,8 +19,6 @@ POLL_S: Final = 2.0
 """Shortest interval between two reads of the payouts of a market, seconds."""
 MARKET_S: Final = 0.2
 """The same for each market that waits for payouts, so that the node has 5 reads a second."""
-FINAL_BLOCKS: Final = 64
-"""Confirmations that make a block final if the node has no ``finalized`` block, as for trades."""
 SPLIT: Final = "split"
 """Outcome of a condition of which both tokens pay."""
 WORD_DIGITS: Final = 64

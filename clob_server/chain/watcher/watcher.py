@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 import msgspec
 
-from clob_server.chain.config import Addresses
+from clob_server.chain.config import FINAL_BLOCKS, Addresses
 from clob_server.chain.eth.abi import Function
 from clob_server.chain.eth.exchange_abi import (
     COLLATERAL_ASSET,
@@ -136,8 +136,6 @@ WATCHED_S: Final = 0.9
 """Minimum interval of :class:`Watched`; polls are not exact."""
 RANGE_BLOCKS: Final = 10_000
 """Blocks per request for logs; halved if the node rejects the range."""
-FINAL_BLOCKS: Final = 64
-"""Confirmations that make a block final if the node has no ``finalized`` block."""
 QUIET_BLOCKS: Final = 1_000
 """Blocks without events after which an empty update is sent, so that they are not read again."""
 ENTRIES_MAX: Final = 700
