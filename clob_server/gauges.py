@@ -102,7 +102,7 @@ GAUGES: Final[tuple[tuple[str, str, Callable[[Server], float]], ...]] = (
     (
         "settlement_wallets",
         "Wallets watched on the chain.",
-        lambda s: len(s.settlement.ledger.wallets),
+        lambda s: len(s.settlement.wallets),
     ),
     (
         "settlement_difference",

@@ -242,6 +242,7 @@ class Service(Server):
             self.lifecycle,
             self.guard,
             self.lookup,
+            self.sequencer.try_submit,
             Permissions(self.state, self.domain, self.clock_ms),
             lambda: self.chain.operator,
         )
@@ -274,6 +275,7 @@ class Service(Server):
         self.settlement: SettlementCoordinator = SettlementCoordinator(context, self.conditions)
         self.chain.on_update = self.settlement.inbox.receive
         self.placement.holding = self.settlement.inbox.holding
+        self.placement.ask_for = self.settlement.wallets.ask_for
 
     def drain(self) -> None:
         """Accept no new orders; finish the accepted ones."""

@@ -95,6 +95,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     maker_cool_down_s: float = 60.0
     """Seconds without new orders for a maker at whose fault a trade failed to settle; doubled at
     each further fault of a day, up to 64 times."""
+    wallet_idle_s: float = 3_600.0
+    """Seconds after which a wallet without account, orders, trades and permissions is no longer
+    watched on the chain; requests bring it back."""
     operator_key_file: str = ""
     """File with the operator's private key in hex, which pays the gas, mode 0600, or 0640 if it
     belongs to root; empty uses a test wallet, only on chain 31337 of the test environment."""

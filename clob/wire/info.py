@@ -205,7 +205,7 @@ class SettlementBody(Wire, frozen=True, kw_only=True):
     block_hash: str | None
     """Its block hash."""
     wallets: int
-    """Watched wallets: those that approved the exchange contract."""
+    """Watched wallets: those in use that approved or permitted something to the exchange."""
     difference: int
     """Accounts that differ from the chain; anything but 0 is a fault."""
     stalled: list[str]

@@ -55,7 +55,7 @@ class StartWatching(PipeMessage, frozen=True, kw_only=True):
     final_block: int = -1
     """Last block that was final; later ones are read again. -1 if unknown."""
     wallets: list[str]
-    """Wallets that have approved or permitted something to the exchange contract so far."""
+    """Wallets in use; all of them have approved or permitted something to the exchange contract."""
     tokens: list[str]
     """Outcome tokens to watch."""
     escrow_tokens: list[str] = msgspec.field(default_factory=list)
@@ -73,6 +73,19 @@ class WatchTokens(PipeMessage, frozen=True, kw_only=True):
     tokens: list[str]
     escrow_tokens: list[str] = msgspec.field(default_factory=list)
     """Those of escrow markets."""
+
+
+class WatchWallets(PipeMessage, frozen=True, kw_only=True):
+    """Watch some wallets, and drop others.
+
+    Holdings of dropped wallets are not reported, except escrow that changes. A dropped wallet that
+    approves, permits, deposits or requests something at the exchange contract is watched again.
+    """
+
+    wallets: list[str] = msgspec.field(default_factory=list)
+    """Wallets to watch from now on; the next update has all their holdings."""
+    dropped: list[str] = msgspec.field(default_factory=list)
+    """Wallets to watch no longer."""
 
 
 # ----- from the worker to the server ---------------------------------------------------------
@@ -156,7 +169,10 @@ class ChainUpdate(PipeMessage, frozen=True, kw_only=True):
     holdings: tuple[WalletHolding, ...] = ()
     """Holdings that may have changed."""
     wallets: tuple[str, ...] = ()
-    """Wallets that approved or permitted something to the exchange contract for the first time."""
+    """Wallets that approved or permitted something to the exchange contract and were not watched,
+    which are watched from now on."""
+    read: tuple[str, ...] = ()
+    """Wallets that :class:`WatchWallets` named: the update has all their holdings."""
     permissions: tuple[Permission, ...] = ()
     """Permissions set or revoked, in chain order."""
     raised: tuple[NonceRaised, ...] = ()

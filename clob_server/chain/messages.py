@@ -18,7 +18,14 @@ import msgspec
 
 from clob.wire.operations import AnyBody, Counts, OperationView, Status
 from clob_server.chain.config import Addresses
-from clob_server.chain.events import ChainUpdate, PipeMessage, StartWatching, Watched, WatchTokens
+from clob_server.chain.events import (
+    ChainUpdate,
+    PipeMessage,
+    StartWatching,
+    Watched,
+    WatchTokens,
+    WatchWallets,
+)
 
 LINE_BYTES_MAX: Final = 1 << 20
 """Maximum length of a line."""
@@ -177,6 +184,7 @@ AnyServerMessage: TypeAlias = (
     | SendFrom
     | StartWatching
     | WatchTokens
+    | WatchWallets
 )
 """Messages that the worker reads."""
 

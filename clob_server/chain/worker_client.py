@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from clob.wire.operations import AnyBody, OperationView, Status
 from clob_server.api.problems import ApiError
-from clob_server.chain.events import StartWatching, WatchTokens
+from clob_server.chain.events import StartWatching, WatchTokens, WatchWallets
 from clob_server.chain.messages import (
     AnyServerMessage,
     AskNode,
@@ -194,6 +194,13 @@ class WorkerClient:
             part = slice(begin, begin + NAMES_MAX)
             wallet, escrow = list(tokens[part]), list(escrow_tokens[part])
             self._send(WatchTokens(tokens=wallet, escrow_tokens=escrow))
+
+    def watch_wallets(self, message: WatchWallets) -> None:
+        """Watch some wallets and drop others; long lists are split."""
+        for begin in range(0, max(len(message.wallets), len(message.dropped)), NAMES_MAX):
+            part = slice(begin, begin + NAMES_MAX)
+            wallets, dropped = message.wallets[part], message.dropped[part]
+            self._send(WatchWallets(wallets=wallets, dropped=dropped))
 
     # ----- answers -------------------------------------------------------------------------------
 

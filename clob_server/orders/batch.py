@@ -1,7 +1,7 @@
 """Requests about several orders, each one command: create or cancel a batch, replace an order."""
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from functools import partial
@@ -154,6 +154,7 @@ class OrderBatches:
 
     async def _place(self, call: ApiRequest, parsed: Mapping[int, ParsedOrder]) -> Results:
         """Commit orders as one batch and return their results, by index in the request."""
+        await self._read_wallets(parsed.values())
         opener = self.placement.opener(call)
         new = NewOrders(
             [
@@ -200,6 +201,7 @@ class OrderBatches:
             elif each.opens_market:
                 results[index] = not_opened(each)
         if not results:
+            await self._read_wallets(parsed.values())
             new = NewOrders([each.new(call.payer) for each in parsed.values()], atomic=True)
             try:
                 created = self._created(await self.sequencer.submit(new))
@@ -211,6 +213,12 @@ class OrderBatches:
                 order, market = parsed[index].order, parsed[index].options.market
                 results[index] = self.placement.explained(order, market, rejection)
         return {index: results.get(index) or not_placed(results) for index in range(count)}
+
+    async def _read_wallets(self, parsed: Iterable[ParsedOrder]) -> None:
+        """Wait for the chain worker to read the wallets of orders that it has dropped."""
+        reading = self.placement.reading(parsed)
+        if reading is not None:
+            await reading
 
     async def _first_reply(self, parsed: ParsedOrder) -> CreatedBody | ClobError:
         """Return the first reply to an order that was accepted before."""

@@ -4,7 +4,7 @@ Checks run in the order of :data:`clob_server.api.problems.PROBLEMS`: fields, am
 token, cancels and permissions on the chain, signature. The matcher does the rest.
 """
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final, TypeAlias
@@ -46,7 +46,7 @@ from clob_server.core.commands import SignatureRecord
 from clob_server.core.ids import Ids
 from clob_server.core.lifecycle import Lifecycle, Phase
 from clob_server.core.rejections import MarketStalledError
-from clob_server.core.sequencer import Committed, NewOrder, QueuedCommand
+from clob_server.core.sequencer import Committed, NewOrder, QueuedCommand, Work
 from clob_server.core.serialize import is_own
 from clob_server.core.state import ServerState
 from clob_server.orders import resource
@@ -130,11 +130,15 @@ class OrderPlacement:
     lifecycle: Lifecycle
     guard: Guard
     lookup: OrderLookup
+    submit: Callable[[Work], Awaitable[Committed]]
+    """Commits a command; returns its rejection."""
     permissions: Permissions
     operator: Callable[[], str | None]
     """Returns the operator of the chain; None while it is unknown."""
     holding: Callable[[str, str], WalletHolding | None] = lambda wallet, asset: None
     """Returns the last report of an account by the chain."""
+    ask_for: Callable[[Iterable[str]], Awaitable[object] | None] = lambda wallets: None
+    """Returns the reading of wallets that the chain worker has dropped; None if there is none."""
     _is_strict: bool = field(init=False)
 
     def __post_init__(self) -> None:
@@ -163,7 +167,26 @@ class OrderPlacement:
         if accepted is not None:
             return self._reply_again(accepted)
         opener = self.opener(call) if parsed.opens_market else None
-        return QueuedCommand(parsed.new(call.payer, opener), partial(self._reply, parsed))
+        queued = QueuedCommand(parsed.new(call.payer, opener), partial(self._reply, parsed))
+        reading = self.reading((parsed,))
+        return queued if reading is None else self._place_later(reading, queued)
+
+    def reading(self, parsed: Iterable[ParsedOrder]) -> Awaitable[object] | None:
+        """Return the reading of the wallets of orders that the chain worker dropped; None mostly.
+
+        Their accounts are empty until then.
+        """
+        orders = [each.order for each in parsed if each.options.market in self.state.settles]
+        if not orders:
+            return None
+        return self.ask_for(wallet for each in orders for wallet in wallets_of(each))
+
+    async def _place_later(self, reading: Awaitable[object], queued: QueuedCommand) -> Reply:
+        """Place an order after the wallets of its maker were read."""
+        await reading
+        placed: Placed = queued.then(await self.submit(queued.work))
+        assert not isinstance(placed, QueuedCommand)
+        return placed if isinstance(placed, Reply) else await placed
 
     def opener(self, call: ApiRequest) -> bytes:
         """Return the client that a market counts for which opens with an order of a request."""
@@ -413,6 +436,11 @@ class OrderPlacement:
         if parsed.takes_nonce:
             same = replace(same, nonce=before.nonce)
         return str(before.id) if same == before and record.market == options.market else None
+
+
+def wallets_of(order: Order) -> tuple[str, ...]:
+    """Return the wallets of an order: its maker, and the one that pays or is paid for it."""
+    return (order.maker, order.smart_wallet) if order.smart_wallet else (order.maker,)
 
 
 def read_terms(body: Mapping[str, Any]) -> tuple[int, int | None]:

@@ -20,6 +20,7 @@ from clob_server.settlement.markets import MarketConditions
 from clob_server.settlement.operations import ChainContext, ChainPart
 from clob_server.settlement.sender import TradeSender
 from clob_server.settlement.stalls import MarketStalls
+from clob_server.settlement.wallets import WatchedWallets
 
 FAILURES_MAX: Final = 20
 """Number of failed trades that are shown, the newest."""
@@ -38,6 +39,7 @@ class SettlementCoordinator(ChainPart):
         self.inbox: Final = ChainInbox(context)
         self.sender: Final = TradeSender(context, conditions, self.inbox)
         self.stalls: Final = MarketStalls(context, self.inbox)
+        self.wallets: Final = WatchedWallets(context, self.inbox)
         self._markets: set[str] = set()
         self._is_watched = False
 
@@ -54,6 +56,7 @@ class SettlementCoordinator(ChainPart):
     async def close(self) -> None:
         """Stop; the next start resumes from the log."""
         await self.sender.close()
+        await self.wallets.close()
         await self.inbox.close()
 
     def _has_exchange(self) -> bool:
@@ -72,12 +75,13 @@ class SettlementCoordinator(ChainPart):
             after_block=ledger.block,
             block_hash=ledger.block_hash,
             final_block=ledger.final_block,
-            wallets=list(ledger.wallets),
+            wallets=self.wallets.start(),
             tokens=tokens,
             escrow_tokens=escrow_tokens,
             permissions=sorted(ledger.permissions),
         )
         self._chain.worker.start_watching(message)
+        self.wallets.on_started()
         self.sender.start()
 
     def _tokens(self, markets: set[str]) -> tuple[list[str], list[str]]:
@@ -143,7 +147,7 @@ class SettlementCoordinator(ChainPart):
             oldest_ms=self.oldest_ms,
             block=ledger.block,
             block_hash=ledger.block_hash or None,
-            wallets=len(ledger.wallets),
+            wallets=len(self.wallets),
             difference=self.inbox.difference(),
             stalled=sorted(self._state.registry.stalls),
             failures=[

@@ -43,6 +43,8 @@ class ChainInbox(ChainPart):
         """Number of accounts that differed from the chain in the last full comparison."""
         self.on_watched: Callable[[Watched], None] = lambda watched: None
         """Called when the updates of the blocks up to the newest one are applied."""
+        self.on_applied: Callable[[ChainUpdate], None] = lambda update: None
+        """Called with each update that was applied."""
         self._comparing: asyncio.Task[None] | None = None
         self._reported: dict[Account, int] = {}
         self._holdings: dict[str, dict[str, WalletHolding]] = {}
@@ -59,6 +61,15 @@ class ChainInbox(ChainPart):
     def assets(self, wallet: str) -> Iterable[str]:
         """Return the assets of a wallet that the chain reported."""
         return self._holdings.get(wallet, ())
+
+    def holdings(self, wallet: str) -> Iterable[WalletHolding]:
+        """Return the last reports of the accounts of a wallet."""
+        return self._holdings.get(wallet, {}).values()
+
+    def forget(self, wallet: str) -> None:
+        """Forget the reports of a wallet that is not watched any more."""
+        for asset in self._holdings.pop(wallet, ()):
+            self._reported.pop((wallet, asset), None)
 
     def start(self) -> None:
         """Start to accept updates."""
@@ -126,6 +137,7 @@ class ChainInbox(ChainPart):
         self._record_fates(update)
         self.is_synced = self.is_synced or update.whole
         self.is_applying = False
+        self.on_applied(update)
 
     def _record_fates(self, update: ChainUpdate) -> None:
         """Remember the results of the update, whether settled and in which block, to compare."""

@@ -59,6 +59,7 @@ def merge_messages(messages: Sequence[ChainUpdate]) -> ChainUpdate:
         cancelled_in=tuple(one for each in messages for one in each.cancelled_in),
         after_block=last.after_block,
         final_block=last.final_block,
+        read=tuple(one for each in messages for one in each.read),
     )
 
 
@@ -269,6 +270,14 @@ def _unwatched_accounts(
                 assets = (market.collateral, *(each.token_id for each in parties))
                 found |= {(owner, asset): None for asset in assets}
     return found
+
+
+def parties_of(trade: HeldTrade | EndedTrade) -> set[str]:
+    """Return the wallets whose balances a trade may change, without the one for fees."""
+    parties = {each for half in trade.halves for each in (half.buyer, half.seller) if each}
+    if trade.fill is not None:
+        parties.update(*map(_owners, (trade.fill.resting, trade.fill.incoming)))
+    return parties
 
 
 def _owners(party: PartyBody) -> tuple[str, ...]:

@@ -9,7 +9,7 @@ from eth_utils import keccak, to_checksum_address
 from clob.order import Side
 from clob.signing import Domain, SignedOrder, sign
 from clob.wire.operations import FillBody, SettleBody
-from clob_server.chain.events import ChainUpdate, StartWatching, WatchTokens
+from clob_server.chain.events import ChainUpdate, StartWatching, WatchTokens, WatchWallets
 from clob_server.chain.messages import OperationDone
 from tests.chain.chains import done, split
 from tests.chain.signed_fills import party_of
@@ -39,6 +39,8 @@ class ServerMirror:
         self.wallets = []
         self.permissions = set()
         self.settlements = []
+        self.read = set()
+        """Wallets that were read on request."""
         self.nonces = {}
         self.cancelled = []
         self.num_whole = 0
@@ -62,6 +64,20 @@ class ServerMirror:
     def add(self, *tokens):
         """Watch additional tokens."""
         self.worker.send(WatchTokens(tokens=[str(token) for token in tokens]))
+
+    def drop(self, *users):
+        """Have wallets dropped from the next read on."""
+        dropped = [user.address for user in users]
+        self.worker.send(WatchWallets(dropped=dropped))
+        self.wallets = [wallet for wallet in self.wallets if wallet not in dropped]
+
+    def ask_for(self, *users):
+        """Have wallets watched again, and wait until they were read."""
+        names = {user.address for user in users}
+        self.worker.send(WatchWallets(wallets=sorted(names)))
+        self.until(lambda: names <= self.read and not self.is_part)
+        self.read -= names
+        self.wallets += sorted(names - set(self.wallets))
 
     def continue_with(self, worker, *tokens):
         """Continue with another worker."""
@@ -106,6 +122,7 @@ class ServerMirror:
         assert not set(update.wallets) & set(self.wallets)
         self.wallets += update.wallets
         self.settlements += update.settlements
+        self.read.update(update.read)
         self.nonces |= {each.maker: int(each.nonce) for each in update.raised}
         self.cancelled += update.cancelled
 

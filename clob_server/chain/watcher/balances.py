@@ -41,6 +41,11 @@ class Approvals(msgspec.Struct):
         """Return a copy, which shares the sets of :attr:`held`."""
         return Approvals(self.collateral.copy(), self.tokens.copy(), self.held.copy())
 
+    def forget(self, wallet: str) -> None:
+        """Forget a wallet that is not watched any more."""
+        for cache in (self.collateral, self.tokens, self.held):
+            cache.pop(wallet, None)
+
 
 class BalanceReader:
     """Reads holdings at one block.

@@ -10,7 +10,7 @@ import contextlib
 import logging
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple, TypeAlias
 
 import msgspec
@@ -41,9 +41,9 @@ from clob_server.chain.events import (
     PermissionKind,
     SettlementResult,
     StartWatching,
-    WalletHolding,
     Watched,
     WatchTokens,
+    WatchWallets,
 )
 from clob_server.chain.operations.preconditions import Read
 from clob_server.chain.tx.node import PAUSE_MAX_S, PAUSE_S, Node
@@ -141,7 +141,8 @@ QUIET_BLOCKS: Final = 1_000
 ENTRIES_MAX: Final = 700
 """Entries per message: an entry has at most 1,400 bytes, a line at most 1 MiB."""
 LISTS: Final = (
-    "settlements", "wallets", "permissions", "raised", "cancelled", "cancelled_in", "holdings"
+    "settlements", "wallets", "permissions", "raised", "cancelled", "cancelled_in", "holdings",
+    "read",
 )  # fmt: skip
 """Lists of an update that are split across messages."""
 
@@ -192,6 +193,7 @@ class Watcher:
         self._requests: list[StartWatching] = []
         self._is_started = False
         self._wallets: dict[str, None] = {}
+        self._wanted: dict[str, bool] = {}
         self._tokens: dict[int, None] = {}
         self._added: set[int] = set()
         self._has_escrow = False
@@ -213,10 +215,13 @@ class Watcher:
 
     # ----- requests of the server --------------------------------------------------------------
 
-    def handle(self, request: StartWatching | WatchTokens) -> None:
+    def handle(self, request: StartWatching | WatchTokens | WatchWallets) -> None:
         """Handle a request of the server."""
         if isinstance(request, WatchTokens):
             self._add(request)
+        elif isinstance(request, WatchWallets):  # from the next read on
+            self._wanted |= dict.fromkeys(request.wallets, True)
+            self._wanted |= dict.fromkeys(request.dropped, False)
         else:
             self._requests.append(request)
             if not request.more:
@@ -315,6 +320,7 @@ class Watcher:
         is_due = (
             self._is_whole
             or bool(self._added)
+            or any(self._wanted.values())
             or (self._has_escrow and bool(self._added_escrow))
             or any(block <= final for block in self._open_blocks)
             or self._deposits.has_final(final)
@@ -387,14 +393,19 @@ class Watcher:
         after_block = self._first_block(target) - 1
         is_whole, tokens, added = self._is_whole, set(self._tokens), set(self._added)
         added_escrow = set(self._added_escrow)
-        events = await self._read_logs(addresses, target)
+        wallets, wanted = self._watched_wallets()
+        events = await self._read_logs(addresses, target, list(wallets))
         approvals = None if is_whole else self._approvals
         reader = BalanceReader(self._rpc, addresses, target.number, approvals)
-        await self._add_fee_wallets(addresses, events, reader)
-        new_wallets = [*self._wallets, *events.wallets] if is_whole else list(events.wallets)
-        await reader.read(events, new_wallets, tokens, added)
+        for wallet in wanted:
+            reader.approvals.forget(wallet)
+        await self._add_fee_wallets(addresses, events, reader, wallets)
+        wallets.update(events.wallets)
+        asked = [wallet for wallet, is_wanted in wanted.items() if is_wanted]
+        await reader.read(events, wallets if is_whole else {*events.wallets, *asked}, tokens, added)
         deposits = self._deposits.copy()
-        escrow = await self._read_escrow(addresses, events, reader, deposits, final)
+        pairs = self._escrow_pairs(events, deposits, final, wallets, asked)
+        escrow = await read_escrow(reader.call, addresses, pairs, deposits)
         holdings = [each for each in reader.holdings if each.amount != "0" or not is_whole]
         holdings += [each for each in escrow if each.balance != "0" or not is_whole]
         update = ChainUpdate(
@@ -404,6 +415,7 @@ class Watcher:
             settlements=await self._read_settlements(addresses, events),
             holdings=tuple(holdings),
             wallets=tuple(events.wallets),
+            read=tuple(asked),
             permissions=await self._read_permissions(addresses, events, reader),
             raised=tuple(events.raised),
             cancelled=tuple(events.cancelled),
@@ -414,7 +426,12 @@ class Watcher:
         if not await self._is_on_chain(target):
             raise ReorganisationError
         self._approvals = reader.approvals
-        self._wallets.update(events.wallets)
+        self._wallets = wallets
+        self._wanted = {
+            wallet: is_wanted
+            for wallet, is_wanted in self._wanted.items()
+            if wanted.get(wallet) is not is_wanted
+        }
         self._permissions |= {permission_key(each): block for block, each in events.permissions}
         self._uncertain.clear()
         self._added -= added
@@ -424,19 +441,31 @@ class Watcher:
         self._blocks_read.add(target)
         self._report(update)
 
+    def _watched_wallets(self) -> tuple[dict[str, None], dict[str, bool]]:
+        """Return the wallets to watch from now on, and the requests that this includes."""
+        wallets, wanted = self._wallets.copy(), self._wanted.copy()
+        for wallet, is_wanted in wanted.items():
+            if is_wanted:
+                wallets[wallet] = None
+            else:
+                wallets.pop(wallet, None)
+        return wallets, wanted
+
     def _first_block(self, target: Block) -> int:
         """Return the first block to read; 0 if another chain is shorter."""
         first = self._blocks_read.next
         return first if first <= target.number + 1 else 0
 
-    async def _read_logs(self, addresses: Addresses, target: Block) -> RelevantLogs:
-        """Read the logs of unread blocks up to a block.
+    async def _read_logs(
+        self, addresses: Addresses, target: Block, wallets: list[str]
+    ) -> RelevantLogs:
+        """Read the logs of unread blocks up to a block that concern some wallets.
 
         Raises:
             ReorganisationError: the chain was reorganised meanwhile.
             NodeRejectedError: the node rejects the request, even for a single block.
         """
-        events, wallets = RelevantLogs(addresses, self._wallets), list(self._wallets)
+        events = RelevantLogs(addresses, wallets)
         first = self._first_block(target)
         while first <= target.number:
             last = min(target.number, first + self._range - 1)
@@ -463,22 +492,22 @@ class Watcher:
             self._range = min(self._range + max(1, self._range // 8), RANGE_BLOCKS)
         return events
 
-    async def _read_escrow(
+    def _escrow_pairs(
         self,
-        addresses: Addresses,
         events: RelevantLogs,
-        reader: BalanceReader,
         deposits: PendingDeposits,
         final: int,
-    ) -> list[WalletHolding]:
-        """Read the escrow that may have changed, or all of it.
+        wallets: Iterable[str],
+        asked: Iterable[str],
+    ) -> Sequence[EscrowPair]:
+        """Return the wallets and assets of which the escrow may have changed, or all of them.
 
         Args:
-            addresses: addresses of the contracts.
             events: logs since the previous read.
-            reader: calls contracts at the block.
             deposits: deposits that were not final at the previous read, which are updated.
             final: number of the last final block.
+            wallets: watched wallets.
+            asked: those of which the server asked for all holdings.
         """
         if not self._has_escrow:
             return []
@@ -488,20 +517,23 @@ class Watcher:
         assets = {COLLATERAL_ASSET, *self._escrow_tokens}
         added = assets if self._is_whole else self._added_escrow
         pairs |= {(each, asset) for each in self._fee_wallets for asset in events.fee_assets}
-        pairs |= {
-            (wallet, asset) for wallet in [*self._wallets, *events.wallets] for asset in added
-        }
-        watched = [pair for pair in pairs if pair[1] in assets]
-        return await read_escrow(reader.call, addresses, watched, deposits)
+        pairs |= {(wallet, asset) for wallet in wallets for asset in added}
+        pairs |= {(wallet, asset) for wallet in asked for asset in assets}
+        return [pair for pair in pairs if pair[1] in assets]
 
     async def _add_fee_wallets(
-        self, addresses: Addresses, events: RelevantLogs, reader: BalanceReader
+        self,
+        addresses: Addresses,
+        events: RelevantLogs,
+        reader: BalanceReader,
+        wallets: Container[str],
     ) -> None:
         """Watch the wallet that received fees in escrow; the one before may have received some."""
         if events.fee_assets:
             read = Read(addresses.exchange, FEE_WALLET, ())
             self._fee_wallets |= set(await reader.call([read]))
-            events.wallets.update(dict.fromkeys(self._fee_wallets - self._wallets.keys()))
+            new = {wallet for wallet in self._fee_wallets if wallet not in wallets}
+            events.wallets.update(dict.fromkeys(new))
 
     async def _read_settlements(
         self, addresses: Addresses, events: RelevantLogs

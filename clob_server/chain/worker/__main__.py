@@ -21,7 +21,7 @@ from clob_server.chain import messages
 from clob_server.chain.config import DEVELOPMENT_CHAIN
 from clob_server.chain.eth.quorum import Quorum
 from clob_server.chain.eth.rpc import NodeClient, NodeError, Rpc, number, parsing
-from clob_server.chain.events import StartWatching, WatchTokens
+from clob_server.chain.events import StartWatching, WatchTokens, WatchWallets
 from clob_server.chain.subprocess import BEAT, BEAT_S
 from clob_server.chain.tx.outbox import Outbox, OutboxError
 from clob_server.chain.tx.signer import Signer, SignerError
@@ -92,7 +92,7 @@ class ChainWorker:
     async def _listen(self, lines: asyncio.StreamReader) -> None:
         async for line in lines:
             message = messages.decode_server_message(line)
-            if isinstance(message, StartWatching | WatchTokens):
+            if isinstance(message, StartWatching | WatchTokens | WatchWallets):
                 self._watcher.handle(message)
             elif isinstance(message, messages.MoveClock):
                 await self._move_clock(message)

@@ -241,6 +241,9 @@ async def get_account(call: Request) -> Reply:
     if market is not None:
         market = market_id(market)
     applied = await applied_seq(call)
+    reading = server.settlement.wallets.ask_for((maker,))
+    if reading is not None:
+        await reading
     balances = account_balances(server, maker, market)
     rows = await server.history.positions(maker, market, POSITIONS_MAX + 1)
     if len(rows) > POSITIONS_MAX:

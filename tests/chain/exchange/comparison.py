@@ -73,6 +73,7 @@ class Comparison:
             self.service.lifecycle,
             None,
             None,
+            None,
             Permissions(self.exchange, self.service.domain),
             lambda: self.service.chain.operator,
         )

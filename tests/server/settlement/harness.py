@@ -43,7 +43,7 @@ class Chain:
         self.detail = ""
         self.addresses = SimpleNamespace(exchange="0xE")
         self.worker = self
-        self.watched, self.watched_tokens = [], []
+        self.watched, self.watched_tokens, self.watched_wallets = [], [], []
         self.requests = []
         """Requested operations: id, body and future of the answer."""
 
@@ -52,6 +52,9 @@ class Chain:
 
     def watch_tokens(self, tokens, escrow_tokens=()):
         self.watched_tokens.append((tokens, escrow_tokens))
+
+    def watch_wallets(self, message):
+        self.watched_wallets.append((message.wallets, message.dropped))
 
     async def run_operation(self, name, body, now_ms):
         answer = asyncio.get_running_loop().create_future()
