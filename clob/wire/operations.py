@@ -133,9 +133,7 @@ class UnwrapBody(WrappingBody, frozen=True, kw_only=True):
 
 
 class PrepareBody(Body, frozen=True, kw_only=True, omit_defaults=True):
-    """Prepare the condition of a question with two outcomes and the operator as oracle.
-
-    The condition of another oracle must exist already.
+    """Prepare the condition of a question with two outcomes.
 
     ``prepareTx`` is null if it is prepared already. If there is an exchange contract, the tokens of
     the condition are registered with it, unless they are registered already.
@@ -143,10 +141,12 @@ class PrepareBody(Body, frozen=True, kw_only=True, omit_defaults=True):
 
     question_id: str
     oracle: str = ""
-    """Oracle of an existing condition; empty for the operator."""
+    """Oracle of the condition; empty for the operator."""
+    prepares: bool = False
+    """Whether to prepare the condition of ``oracle``, which else must exist already."""
 
 
-class ReportBody(Body, frozen=True, kw_only=True):
+class ReportBody(Body, frozen=True, kw_only=True, omit_defaults=True):
     """Report the outcome of a question.
 
     If the same outcome was reported already, ``reportTx`` is null.
@@ -154,6 +154,8 @@ class ReportBody(Body, frozen=True, kw_only=True):
 
     question_id: str
     outcome: Literal["yes", "no"]
+    oracle: str = ""
+    """Oracle of the condition, which sends the transaction; empty for the operator."""
 
 
 class PartyBody(Struct, frozen=True, kw_only=True, gc=False):

@@ -95,6 +95,7 @@ PROBLEMS: Final[Mapping[str, ProblemType]] = {
     "NOT_APPROVED": ProblemType(422, "Operator not approved by the wallet"),
     "CONDITION_NOT_RESOLVED": ProblemType(409, "Condition not resolved on the chain"),
     "CONDITION_RESOLVED": ProblemType(409, "Condition resolved with another outcome"),
+    "ORACLE_KEY_MISSING": ProblemType(409, "Key of the oracle is missing"),
     "NOTHING_TO_REDEEM": ProblemType(409, "No tokens to redeem"),
     "NONCE_USED": ProblemType(409, "Nonce already used on the chain"),
     "NOTHING_TO_WITHDRAW": ProblemType(409, "No withdrawal requested"),

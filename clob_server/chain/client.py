@@ -26,6 +26,8 @@ from clob_server.chain.config import (
     missing_package,
     operator_access,
     operator_of,
+    oracle_access,
+    oracle_of,
     quorum,
     redacted_url,
     wait_for_port,
@@ -90,6 +92,8 @@ class ChainClient:
         """Whether a chain is configured."""
         self.operator: str | None = operator_of(settings)
         """Address of the operator; None until it is known."""
+        self.oracle: str | None = oracle_of(settings)
+        """Address that reports outcomes; None until it is known."""
         self.addresses: Addresses | None = contracts_of(settings)
         """Addresses of the contracts; None until they are known."""
         self.rpc_url: str = ""
@@ -308,6 +312,7 @@ class ChainClient:
     def _on_worker_ready(self, ready: messages.WorkerReady) -> None:
         """Store the addresses, then run ``on_ready`` and open."""
         self.operator = ready.operator
+        self.oracle = ready.oracle or ready.operator
         self.addresses = ready.addresses
         self.has_escrow = ready.has_escrow
         self._worker_process.reset_pause()
@@ -372,7 +377,7 @@ class ChainClient:
         url = self._sent_url if embedded else settings.chain_source
         if not url:
             return
-        access = operator_access(settings)
+        access, oracle = operator_access(settings), oracle_access(settings)
         config = messages.Config(
             url=url,
             more_urls=list(settings.chain_nodes),
@@ -381,6 +386,9 @@ class ChainClient:
             operator_key=access.key,
             signer_url=access.signer_url,
             operator=access.address,
+            oracle_key=oracle.key,
+            oracle_signer_url=oracle.signer_url,
+            oracle=oracle.address,
             addresses=None if embedded else contracts_of(settings),
             exchange=settings.domain.verifying_contract or "",
             domain_name=settings.eip712_name,

@@ -76,6 +76,8 @@ OPERATOR_SETTINGS: Final = (
     "operator_address",
 )
 """Settings that say who signs the operator's transactions."""
+ORACLE_SETTINGS: Final = ("oracle_key_file", "oracle_key", "oracle_signer", "oracle_address")
+"""The same for those of the oracle, if it has a key of its own."""
 NODE_SETTINGS: Final = ("chain_nodes", "chain_quorum")
 """Settings about several nodes."""
 CONTRACTS: Final = ("stablecoin", "collateral", "conditional_tokens")
@@ -168,6 +170,7 @@ def check_chain(settings: Settings) -> None:
         )
     contracts_of(settings)
     operator_access(settings)
+    oracle_access(settings)
 
 
 def _check_nodes(settings: Settings) -> None:
@@ -207,7 +210,7 @@ def _check_without_node(settings: Settings, source: str, contracts: list[str]) -
     """Reject options that need the address of a node."""
     if source == EMBEDDED and not settings.is_test:
         raise SettingsError("--chain embedded is available in the test environment only")
-    others = (*OPERATOR_SETTINGS, *NODE_SETTINGS)
+    others = (*OPERATOR_SETTINGS, *ORACLE_SETTINGS, *NODE_SETTINGS)
     names = [*contracts, *(name for name in others if getattr(settings, name))]
     if source == EMBEDDED:
         embedded_node(settings)
@@ -237,46 +240,61 @@ def contracts_of(settings: Settings) -> Addresses | None:
     return Addresses(**addresses)
 
 
-class OperatorAccess(NamedTuple):
-    """How the worker signs as the operator."""
+class KeyAccess(NamedTuple):
+    """How the worker signs as the operator or as the oracle."""
 
     key: str = ""
     """Private key, ``0x`` and hex; empty with a signer."""
     signer_url: str = ""
     """URL of the signer that holds the key; empty with a key."""
     address: str = ""
-    """Address of the operator, EIP-55, with a signer."""
+    """Address of the account, EIP-55, with a signer."""
 
 
-def operator_access(settings: Settings) -> OperatorAccess:
+def operator_access(settings: Settings) -> KeyAccess:
     """Return the operator's key, or the signer that holds it.
 
     Raises:
         SettingsError: none of them is given, or several; the key or the address is invalid, or
             other users may use the file of the key.
     """
-    names = ("operator_key_file", "operator_key", "operator_signer")
+    return _signer_access(settings, "operator") or KeyAccess(key=operator_key(settings))
+
+
+def oracle_access(settings: Settings) -> KeyAccess:
+    """Return the oracle's key, or the signer that holds it; empty if the operator is the oracle.
+
+    Raises:
+        SettingsError: several of them are given; the key or the address is invalid, or other users
+            may use the file of the key.
+    """
+    return _signer_access(settings, "oracle") or KeyAccess(key=_given_key(settings, "oracle"))
+
+
+def _signer_access(settings: Settings, role: str) -> KeyAccess | None:
+    """Return the signer that holds the key of a role; None if a key is expected."""
+    names = [f"{role}_{name}" for name in ("key_file", "key", "signer")]
     given = [f"--{name.replace('_', '-')}" for name in names if getattr(settings, name)]
     if len(given) > 1:
         raise SettingsError(f"{given[0]} cannot be used with {given[1]}")
-    if not settings.operator_signer:
-        if settings.operator_address:
-            raise SettingsError("--operator-address can only be used with --operator-signer")
-        return OperatorAccess(key=operator_key(settings))
-    if not is_url(settings.operator_signer):
+    url: str = getattr(settings, f"{role}_signer")
+    if not url:
+        if getattr(settings, f"{role}_address"):
+            raise SettingsError(f"--{role}-address can only be used with --{role}-signer")
+        return None
+    if not is_url(url):
         raise SettingsError(
-            "--operator-signer must be the http or https URL of a signer; "
-            f"got {settings.operator_signer!r}"
+            f"--{role}-signer must be the http or https URL of a signer; got {url!r}"
         )
-    address = _operator_address(settings)
-    return OperatorAccess(signer_url=settings.operator_signer, address=address)
+    return KeyAccess(signer_url=url, address=_signer_address(settings, role))
 
 
-def _operator_address(settings: Settings) -> str:
-    """Return the address of the operator whose key a signer holds, EIP-55."""
-    if not settings.operator_address:
-        raise SettingsError("--operator-signer needs --operator-address")
-    return read_address("--operator-address", settings.operator_address)
+def _signer_address(settings: Settings, role: str) -> str:
+    """Return the address of an account whose key a signer holds, EIP-55."""
+    address: str = getattr(settings, f"{role}_address")
+    if not address:
+        raise SettingsError(f"--{role}-signer needs --{role}-address")
+    return read_address(f"--{role}-address", address)
 
 
 def read_address(option: str, text: str) -> str:
@@ -297,16 +315,23 @@ def operator_key(settings: Settings) -> str:
     Raises:
         SettingsError: the key is missing or invalid, or other users may use its file.
     """
-    if settings.operator_key_file:
-        return read_key(Path(settings.operator_key_file), "--operator-key-file")
-    if settings.operator_key:
-        return key_in(settings.operator_key, "--operator-key")
+    key = _given_key(settings, "operator")
+    if key:
+        return key
     if settings.is_test and settings.chain_id == DEVELOPMENT_CHAIN:
         return OPERATOR.private_key
     raise SettingsError(
         "--chain with the URL of a node needs --operator-key-file, CLOB_OPERATOR_KEY or "
         f"--operator-signer, except on chain {DEVELOPMENT_CHAIN} of the test environment"
     )
+
+
+def _given_key(settings: Settings, role: str) -> str:
+    """Return the private key of a role, ``0x`` and hex; empty without one."""
+    file, key = getattr(settings, f"{role}_key_file"), getattr(settings, f"{role}_key")
+    if file:
+        return read_key(Path(file), f"--{role}-key-file")
+    return key_in(key, f"--{role}-key") if key else ""
 
 
 def read_key(path: Path, option: str) -> str:
@@ -338,10 +363,18 @@ def key_in(text: str, source: str) -> str:
 def operator_of(settings: Settings) -> str | None:
     """Return the operator's address if it is known without reading its key."""
     if settings.operator_signer:
-        return _operator_address(settings)
+        return _signer_address(settings, "operator")
     has_key = settings.operator_key_file or settings.operator_key
     is_known = not has_key and settings.chain_source != NO_CHAIN
     return OPERATOR.address if is_known else None
+
+
+def oracle_of(settings: Settings) -> str | None:
+    """Return the oracle's address if it is known without reading its key."""
+    if settings.oracle_signer:
+        return _signer_address(settings, "oracle")
+    has_key = settings.oracle_key_file or settings.oracle_key
+    return None if has_key else operator_of(settings)
 
 
 def missing_package(settings: Settings) -> str:

@@ -14,7 +14,7 @@ import msgspec
 from clob_server.chain.config import DEVELOPMENT_CHAIN
 from clob_server.chain.deploy import exchange_work, operation_id
 from clob_server.chain.eth.accounts import create_address
-from clob_server.chain.eth.rpc import Rpc
+from clob_server.chain.eth.rpc import Rpc, number, result
 from clob_server.chain.messages import Config
 from clob_server.chain.operations.base import OperationContext, OperationRejectedError, Work
 from clob_server.chain.operations.calls import ALLOWANCE
@@ -45,6 +45,7 @@ from clob_server.chain.tx.steps import Step
 from clob_server.chain.worker.setup import (
     GENESIS,
     ForeignChainError,
+    build_oracle_signer,
     build_parts,
     build_signer,
     is_known,
@@ -80,6 +81,10 @@ class DeployPlan(NamedTuple):
 
     operator: str
     """Address that signs, pays, and will settle trades."""
+    oracle: str
+    """Address that will report outcomes; the deployment sends nothing of it."""
+    oracle_balance: int
+    """Its balance, in wei."""
     body: DeployExchangeBody
     """Owner, domain and contracts of the exchange."""
     chain_id: int
@@ -118,20 +123,23 @@ async def plan_deployment(
         NodeError: the node does not respond, or is on another chain.
     """
     signer = build_signer(config)
+    oracle = build_oracle_signer(config) or signer
     rpc = Rpc(config.url, config.rpc_timeout_s)
     try:
         with _outbox_to_read(folder, config, signer.address) as outbox:
             parts = build_parts(
                 config, outbox, signer, rpc, changed=lambda: None, on_gap=lambda nonce: None
             )
-            plan = await _Planner(parts.context, config, roles, wrapper).plan()
+            planner = _Planner(parts.context, config, roles, wrapper, oracle.address)
+            plan = await planner.plan()
             with contextlib.suppress(SignerError):
                 await signer.check()
             problem = f"CHAIN_UNAVAILABLE: {signer.problem}" if signer.problem else plan.problem
             return plan._replace(problem=problem)
     finally:
         await rpc.close()
-        await signer.close()
+        for each in {signer, oracle}:
+            await each.close()
 
 
 @contextlib.contextmanager
@@ -162,8 +170,10 @@ class _Planner:
         config: Config,
         roles: ExchangeRoles,
         wrapper: DeployCollateralBody | None,
+        oracle: str,
     ) -> None:
         self._context, self._config, self._roles = context, config, roles
+        self._oracle = oracle
         self._wrapper = None if wrapper is None else DeployCollateral(wrapper)
         self._nonce = 0
         self._planned: list[PlannedTransaction] = []
@@ -187,8 +197,11 @@ class _Planner:
         if deployed is None:
             await self._plan_exchange(exchange, will_exist)
         works: list[Work[Any]] = [exchange] if self._wrapper is None else [self._wrapper, exchange]
+        (balance,) = await node.request([("eth_getBalance", (self._oracle, "latest"))])
         return DeployPlan(
             operator=node.operator,
+            oracle=self._oracle,
+            oracle_balance=number(result(balance)),
             body=exchange.body,
             chain_id=config.chain_id,
             contracts=await self._contracts(collateral, will_exist),
@@ -336,6 +349,8 @@ def as_text(plan: DeployPlan, node: str) -> str:
     lines = [
         f"plan of the deployment on {node}, chain {plan.chain_id}; nothing was sent",
         f"operator, which signs and pays: {plan.operator}",
+        f"oracle, which reports outcomes and pays for that: {plan.oracle}, "
+        f"with {ether(plan.oracle_balance)}",
         f"owner of the exchange: {body.owner}",
         f"fee wallet: {body.fee_wallet}; pauser: {body.pauser}",
         f"domain of orders: name {body.name}, version {body.version}, chain {plan.chain_id}",

@@ -54,6 +54,12 @@ class Config(PipeMessage, frozen=True, kw_only=True):
     """JSON-RPC address of the signer that holds the key, http or https; empty for a key here."""
     operator: str = ""
     """Address of the operator, EIP-55, with ``signer_url``."""
+    oracle_key: str = ""
+    """Private key of the oracle that reports outcomes; empty with the next two, or if the operator
+    is the oracle."""
+    oracle_signer_url: str = ""
+    oracle: str = ""
+    """The same as the two settings of the operator's signer."""
     addresses: Addresses | None = None
     """Addresses of the contracts, without the exchange; None to find or deploy them at the
     operator's first nonces."""
@@ -200,6 +206,8 @@ class WorkerReady(PipeMessage, frozen=True, kw_only=True):
     """
 
     operator: str
+    oracle: str = ""
+    """Account that reports outcomes; empty if it is the operator."""
     addresses: Addresses
     chain_id: int
     has_escrow: bool = False

@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING, Final
 from clob.program import print_text
 from clob_server.chain.config import (
     OPERATOR_SETTINGS,
+    ORACLE_SETTINGS,
     OUTBOX_FOLDER,
     Addresses,
     is_url,
     operator_access,
+    oracle_access,
     read_address,
     redacted_url,
     wei_of,
@@ -33,7 +35,7 @@ NEEDED: Final = ("chain", "conditional_tokens")
 """Required settings, besides the collateral or the stablecoin."""
 NAMES: Final = (
     *NEEDED, "stablecoin", "collateral", "data_dir", "environment", "chain_id", *OPERATOR_SETTINGS,
-    "eip712_name", "eip712_version", "chain_confirmations", "chain_bump_after_s",
+    *ORACLE_SETTINGS, "eip712_name", "eip712_version", "chain_confirmations", "chain_bump_after_s",
     "chain_fee_max_gwei", "chain_tip_gwei",
 )  # fmt: skip
 """Settings that apply, the same as for the server that is started afterwards."""
@@ -109,25 +111,7 @@ def deploy(arguments: argparse.Namespace, environ: Mapping[str, str]) -> int:
     try:
         settings = read(arguments, environ)
         roles = read_roles(arguments)
-        access = operator_access(settings)
-        config = Config(
-            url=settings.chain,
-            chain_id=settings.chain_id,
-            operator_key=access.key,
-            signer_url=access.signer_url,
-            operator=access.address,
-            addresses=Addresses(
-                stablecoin=address_of(settings, "stablecoin"),
-                collateral=address_of(settings, "collateral"),
-                conditional_tokens=address_of(settings, "conditional_tokens"),
-            ),
-            domain_name=settings.eip712_name,
-            domain_version=settings.eip712_version,
-            confirmations=settings.chain_confirmations,
-            bump_after_s=settings.chain_bump_after_s,
-            fee_max_wei=wei_of(settings.chain_fee_max_gwei),
-            tip_wei=wei_of(settings.chain_tip_gwei),
-        )
+        config = config_of(settings)
         folder = Path(settings.data_dir) / OUTBOX_FOLDER
         wrapper = None
         if config.addresses is not None and config.addresses.stablecoin:
@@ -161,6 +145,36 @@ def deploy(arguments: argparse.Namespace, environ: Mapping[str, str]) -> int:
     )
     print_text(f"{answer.exchange}\n")
     return DONE
+
+
+def config_of(settings: Settings) -> Config:
+    """Return the config of the deployment.
+
+    Raises:
+        SettingsError: a key or an address is missing or invalid.
+    """
+    access, oracle = operator_access(settings), oracle_access(settings)
+    return Config(
+        url=settings.chain,
+        chain_id=settings.chain_id,
+        operator_key=access.key,
+        signer_url=access.signer_url,
+        operator=access.address,
+        oracle_key=oracle.key,
+        oracle_signer_url=oracle.signer_url,
+        oracle=oracle.address,
+        addresses=Addresses(
+            stablecoin=address_of(settings, "stablecoin"),
+            collateral=address_of(settings, "collateral"),
+            conditional_tokens=address_of(settings, "conditional_tokens"),
+        ),
+        domain_name=settings.eip712_name,
+        domain_version=settings.eip712_version,
+        confirmations=settings.chain_confirmations,
+        bump_after_s=settings.chain_bump_after_s,
+        fee_max_wei=wei_of(settings.chain_fee_max_gwei),
+        tip_wei=wei_of(settings.chain_tip_gwei),
+    )
 
 
 def read_roles(arguments: argparse.Namespace) -> "ExchangeRoles":

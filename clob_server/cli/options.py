@@ -65,7 +65,13 @@ _SHAPES: Final = {"chain": f"{NO_CHAIN}|{EMBEDDED}|URL", "chain_node": f"{EMBEDD
 _DOMAIN: Final = ("eip712_name", "eip712_version", "chain_id", "verifying_contract")
 _SWITCH: Final = {"on": True, "off": False}
 _NOT_EMPTY: Final = {"data_dir", "host"}
-_PATHS: Final = {"chain_node", "data_dir", "operator_key_file", "jwt_public_key_file"}
+_PATHS: Final = {
+    "chain_node",
+    "data_dir",
+    "operator_key_file",
+    "oracle_key_file",
+    "jwt_public_key_file",
+}
 _OTHER_VARIABLES: Final = {
     "CLOB_CHAIN_DIE", "CLOB_PURE_PYTHON", "CLOB_REQUIRE_ALL", "CLOB_TOKEN",
 }  # fmt: skip

@@ -13,7 +13,7 @@ import asyncio
 import enum
 import logging
 from contextlib import suppress
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import msgspec
 
@@ -130,12 +130,27 @@ class MarketConditions(ChainPart):
         """
         chain = self._chain
         chain.check_configured()
-        if chain.operator is None or chain.addresses is None:
+        if chain.oracle is None or chain.addresses is None:
             raise ApiError(
                 "CHAIN_UNAVAILABLE",
                 "the contract addresses are not known yet: the chain was not reached; retry later",
             )
-        return condition_of(market, question, chain.operator, chain.addresses.collateral)
+        return condition_of(market, question, chain.oracle, chain.addresses.collateral)
+
+    def check_oracle(self, condition: Condition) -> None:
+        """Reject the resolution of a condition whose oracle has no key here.
+
+        Raises:
+            ApiError: ORACLE_KEY_MISSING.
+        """
+        chain = self._chain
+        if chain.oracle is not None and condition.oracle not in (chain.operator, chain.oracle):
+            raise ApiError(
+                "ORACLE_KEY_MISSING",
+                f"only the oracle {condition.oracle} can report the outcome of this market, and "
+                f"the oracle of this server is {chain.oracle}; start it with the key of "
+                f"{condition.oracle} (--oracle-key-file)",
+            )
 
     # ----- operations --------------------------------------------------------------------------
 
@@ -151,12 +166,8 @@ class MarketConditions(ChainPart):
         chain, condition = self._chain, self.condition(market)
         if condition is None or chain.addresses is None:
             return
-        oracle = condition.oracle if condition.is_adopted else chain.operator
-        if (condition.oracle, condition.collateral) != (oracle, chain.addresses.collateral):
-            _LOG.error(
-                "a market belongs to another operator or collateral contract",
-                extra={"market": market},
-            )
+        if condition.collateral != chain.addresses.collateral:
+            _LOG.error("a market belongs to another collateral", extra={"market": market})
             self._states[market] = OnChain.STUCK
             return
         before = self._tasks.pop(market, None)
@@ -178,8 +189,10 @@ class MarketConditions(ChainPart):
         """Prepare the condition of a market, and report its outcome once known."""
         question_id = f"0x{condition.question_id.hex()}"
         self._states[market] = OnChain.PREPARING
-        oracle = condition.oracle if condition.is_adopted else ""
-        if not await self._prepare(market, PrepareBody(question_id=question_id, oracle=oracle)):
+        prepares = not condition.is_adopted and condition.oracle != self._chain.operator
+        oracle = condition.oracle if condition.is_adopted or prepares else ""
+        body = PrepareBody(question_id=question_id, oracle=oracle, prepares=prepares)
+        if not await self._prepare(market, body):
             self._states[market] = OnChain.STUCK
             return
         if condition.is_adopted:
@@ -193,8 +206,9 @@ class MarketConditions(ChainPart):
             return
         await self._wait_for_trades(market)
         self._states[market] = OnChain.REPORTING
-        body = ReportBody(question_id=question_id, outcome="yes" if outcome == "yes" else "no")
-        done = await self._run_until_done(f"{REPORT}:{market}", body)
+        side: Literal["yes", "no"] = "yes" if outcome == "yes" else "no"
+        report = ReportBody(question_id=question_id, outcome=side, oracle=oracle)
+        done = await self._run_until_done(f"{REPORT}:{market}", report)
         self._states[market] = OnChain.STUCK if done is None else OnChain.REPORTED
 
     async def _adopt(self, market: str, payouts: Payouts) -> OnChain:

@@ -248,6 +248,8 @@ def test_plan_sends_nothing_and_equals_the_deployment(chain, tmp_path, key_file)
     plan = planned(chain, tmp_path, *options)
     assert plan["operator, which signs and pays"] == FOUNDER.address
     assert plan["owner of the exchange"] == OWNER
+    oracle = plan["oracle, which reports outcomes and pays for that"]
+    assert oracle.startswith(f"{FOUNDER.address}, with ")
     assert plan["domain of orders"] == "name planned, version 1, chain 31337"
     assert plan["collateral"] == f"{contracts.collateral} exists"
     assert plan["conditional tokens"] == f"{contracts.conditional_tokens} exists"

@@ -94,11 +94,31 @@ class OperationContext(NamedTuple):
     locks: Locks
     gas_gift: int
     """Ether that the faucet sends for gas, in wei; 0 for none."""
+    oracle: "OperationContext | None" = None
+    """Context that sends as the oracle, if it is another account than the operator."""
 
     @property
     def builder(self) -> StepBuilder:
         """Builder of steps for these contracts and this operator."""
         return StepBuilder(self.addresses, self.node.operator)
+
+    def acting_as(self, account: str) -> "OperationContext":
+        """Return the context that sends as an account; empty for the operator.
+
+        Raises:
+            OperationRejectedError: ORACLE_KEY_MISSING.
+        """
+        if account in ("", self.node.operator):
+            return self
+        oracle = self.oracle
+        if oracle is None or oracle.node.operator != account:
+            held = self.node.operator if oracle is None else oracle.node.operator
+            raise OperationRejectedError(
+                "ORACLE_KEY_MISSING",
+                f"only the oracle {account} can report this outcome, and the oracle of this server "
+                f"is {held}; start it with the key of {account} (--oracle-key-file)",
+            )
+        return oracle._replace(addresses=self.addresses)
 
 
 class Run:

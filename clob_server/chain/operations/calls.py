@@ -180,9 +180,9 @@ class StepBuilder:
         arguments = self._collateral, NO_PARENT, condition, index_sets
         return call(name, self._tokens, HAS_REDEEMED, REDEEM, *arguments)
 
-    def prepare(self, name: str, question: bytes) -> StepCall:
-        """Prepare the condition of a question, with the operator as oracle."""
-        arguments = self._operator, question, len(INDEX_SETS)
+    def prepare(self, name: str, question: bytes, oracle: str = "") -> StepCall:
+        """Prepare the condition of a question and an oracle, by default the operator."""
+        arguments = oracle or self._operator, question, len(INDEX_SETS)
         return call(name, self._tokens, IS_PREPARED, PREPARE, *arguments)
 
     def register(self, name: str, condition: bytes) -> StepCall:

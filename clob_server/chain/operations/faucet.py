@@ -112,6 +112,8 @@ class GapBody(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="
 
     nonce: int
     """The unused nonce."""
+    account: str = ""
+    """The account; empty for the operator."""
 
 
 class GapAnswer(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -128,6 +130,7 @@ class Gap(Work[GapBody]):
 
     async def run(self, run: Run) -> GapAnswer:
         """Sign the transaction with the nonce and wait until it is confirmed."""
+        run = Run(run.context.acting_as(self.body.account), run.operation)
         call = StepCall(GAP_STEP, run.context.node.operator, b"")
         if not run.has_begun(GAP_STEP):
             await run.context.sender.sign_at(run.operation, call, self.body.nonce, GAP_GAS)

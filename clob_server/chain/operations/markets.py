@@ -36,7 +36,7 @@ class Prepare(Work[PrepareBody]):
     async def check(self, context: OperationContext) -> None:
         """Reject a missing condition of another oracle, and an operator out of gas."""
         slots, *registered = await read_once(context, *self._reads(context))
-        if self.body.oracle:
+        if self.body.oracle and not self.body.prepares:
             check_condition(context, f"0x{condition_of(context, self.body).hex()}", slots)
         if not slots or NO_CONDITION in registered:
             check_gas(context, self.gas)
@@ -57,8 +57,10 @@ class Prepare(Work[PrepareBody]):
         register = context.builder.register("registerTx", condition)
         is_missing = NO_CONDITION in registered
         prepare_tx, register_tx = None, None
-        if not self.body.oracle and (not slots or run.has_begun("prepareTx")):
-            prepare = context.builder.prepare("prepareTx", question_of(self.body))
+        is_own = not self.body.oracle or self.body.prepares
+        if is_own and (not slots or run.has_begun("prepareTx")):
+            question, oracle = question_of(self.body), self.body.oracle
+            prepare = context.builder.prepare("prepareTx", question, oracle)
             (step,) = await run.confirm(prepare, then=register if is_missing else None)
             prepare_tx = step_hash(step)
         if context.addresses.exchange and (is_missing or run.has_begun("registerTx")):
@@ -84,7 +86,8 @@ class Report(Work[ReportBody]):
 
     async def check(self, context: OperationContext) -> None:
         """Reject an unprepared condition, and one that is resolved with another outcome."""
-        slots, *payouts = await read_once(context, *self._reads(context))
+        oracle = context.acting_as(self.body.oracle)
+        slots, *payouts = await read_once(oracle, *self._reads(context))
         condition, outcome = f"0x{condition_of(context, self.body).hex()}", self.body.outcome
         check_condition(context, condition, slots)
         if payouts[0] and payouts[1:] != list(PAYOUTS[outcome]):
@@ -94,7 +97,7 @@ class Report(Work[ReportBody]):
                 f"for YES and {payouts[2]}/{payouts[0]} for NO; it cannot be resolved as {outcome}",
             )
         if not payouts[0]:
-            check_gas(context, self.gas)
+            check_gas(oracle, self.gas)
 
     def _reads(self, context: OperationContext) -> list[Read]:
         """Read the outcome count and the payouts."""
@@ -108,6 +111,7 @@ class Report(Work[ReportBody]):
         _, denominator, *_ = await read_until_valid(context, *self._reads(context))
         if not denominator or run.has_begun("reportTx"):
             question, payouts = question_of(self.body), PAYOUTS[outcome]
+            run = Run(context.acting_as(self.body.oracle), run.operation)
             (step,) = await run.confirm(context.builder.report("reportTx", question, payouts))
             report_tx = step_hash(step)
         return ReportAnswer(
@@ -124,5 +128,4 @@ def question_of(body: PrepareBody | ReportBody) -> bytes:
 
 def condition_of(context: OperationContext, body: PrepareBody | ReportBody) -> bytes:
     """Return the id of the condition, whose oracle is the operator unless the body names one."""
-    oracle = body.oracle if isinstance(body, PrepareBody) else ""
-    return condition_id(oracle or context.node.operator, question_of(body))
+    return condition_id(body.oracle or context.node.operator, question_of(body))

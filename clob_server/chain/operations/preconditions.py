@@ -203,14 +203,14 @@ def payout_of(amounts: Sequence[int], payouts: Sequence[int]) -> int:
 
 
 def check_gas(context: OperationContext, gas: int, gift: int = 0) -> None:
-    """Reject an operation if the operator cannot pay for it and for all pending ones."""
+    """Reject an operation if its sender cannot pay for it and for all pending ones."""
     needed = gas_needed(context, gas) + gift
     available = context.node.balance or 0
     if available < needed:
         raise OperationRejectedError(
             "OPERATOR_OUT_OF_GAS",
-            f"the operator {context.node.operator} has {available} wei for gas; this operation and "
-            f"the pending ones need up to {needed}",
+            f"{context.node.role} {context.node.operator} has {available} wei for gas; this "
+            f"operation and the pending ones need up to {needed}",
             available=str(available),
             needed=str(needed),
         )

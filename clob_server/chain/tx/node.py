@@ -56,6 +56,7 @@ class Node:
         fee_max: maximum fee per unit of gas, in wei.
         tip: priority fee per unit of gas, in wei; 0 uses the node's suggestion.
         changed: called after a change of the stored state.
+        role: the role of the account in messages.
     """
 
     def __init__(
@@ -66,7 +67,9 @@ class Node:
         fee_max: int,
         changed: Callable[[], None],
         tip: int = 0,
+        role: str = "the operator",
     ) -> None:
+        self.role: Final[str] = role
         self.rpc: Final[NodeClient] = rpc
         self.operator: Final[str] = operator
         self.fee_max: Final[int] = fee_max

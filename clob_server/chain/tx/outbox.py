@@ -1,10 +1,12 @@
 """Durable storage of the chain worker: operations, their transactions, all signed bytes.
 
-A transaction is stored with nonce, bytes and hash before it is sent. SQLite in WAL mode, one
-exclusive connection, fsync at each commit. Data that the node can provide again (such as receipts)
-waits for the next commit; :meth:`Outbox.commit` is called before anything is sent or reported.
+A transaction is stored with account, nonce, bytes and hash before it is sent. SQLite in WAL mode,
+one exclusive connection, fsync at each commit. Data that the node can provide again (such as
+receipts) waits for the next commit; :meth:`Outbox.commit` is called before anything is sent or
+reported.
 """
 
+import copy
 import time
 from pathlib import Path
 from typing import Any, Final
@@ -18,7 +20,29 @@ from clob_server.log.files import make_file, make_folder, sync_folder
 FILE: Final = "outbox.db"
 """File name, in the folder of the worker."""
 
-_VERSION: Final = 1
+_VERSION: Final = 2
+_STEPS: Final = """
+CREATE TABLE steps(
+    number INTEGER PRIMARY KEY, operation INTEGER NOT NULL, name TEXT NOT NULL,
+    counts INTEGER NOT NULL, status TEXT NOT NULL, nonce INTEGER, target TEXT NOT NULL,
+    data BLOB NOT NULL, value TEXT NOT NULL, gas INTEGER NOT NULL, expects TEXT NOT NULL,
+    head INTEGER NOT NULL, hash TEXT, block INTEGER, logs BLOB, error TEXT,
+    changed_ms INTEGER NOT NULL, account TEXT NOT NULL);
+"""
+_INDEXES: Final = f"""
+CREATE UNIQUE INDEX steps_name ON steps(operation, name) WHERE counts;
+CREATE UNIQUE INDEX steps_nonce ON steps(account, nonce);
+CREATE INDEX steps_status ON steps(status, nonce);
+PRAGMA user_version={_VERSION};
+"""
+_FROM_VERSION_1: Final = f"""
+ALTER TABLE steps RENAME TO steps_1;
+{_STEPS}
+INSERT INTO steps SELECT *, '' FROM steps_1;
+DROP TABLE steps_1;
+{_INDEXES}
+"""
+"""Version 1 had one account only, so a nonce occurred once."""
 _SCHEMA: Final = f"""
 CREATE TABLE facts(name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE operations(
@@ -26,19 +50,12 @@ CREATE TABLE operations(
     status TEXT NOT NULL, answer BLOB, error TEXT, begun_ms INTEGER NOT NULL,
     changed_ms INTEGER NOT NULL);
 CREATE INDEX operations_status ON operations(status, number);
-CREATE TABLE steps(
-    number INTEGER PRIMARY KEY, operation INTEGER NOT NULL, name TEXT NOT NULL,
-    counts INTEGER NOT NULL, status TEXT NOT NULL, nonce INTEGER UNIQUE, target TEXT NOT NULL,
-    data BLOB NOT NULL, value TEXT NOT NULL, gas INTEGER NOT NULL, expects TEXT NOT NULL,
-    head INTEGER NOT NULL, hash TEXT, block INTEGER, logs BLOB, error TEXT,
-    changed_ms INTEGER NOT NULL);
-CREATE UNIQUE INDEX steps_name ON steps(operation, name) WHERE counts;
-CREATE INDEX steps_status ON steps(status, nonce);
 CREATE TABLE offers(
     hash TEXT PRIMARY KEY, step INTEGER NOT NULL, raw BLOB NOT NULL, max_fee TEXT NOT NULL,
     tip TEXT NOT NULL);
 CREATE INDEX offers_step ON offers(step);
-PRAGMA user_version={_VERSION};
+{_STEPS}
+{_INDEXES}
 """
 _OPERATION: Final = (
     "SELECT number, id, kind, body, status, answer, error, begun_ms, changed_ms FROM operations "
@@ -49,7 +66,7 @@ _STEP: Final = (
 )
 _INSERT: Final = (
     "INSERT INTO steps(operation, name, counts, status, nonce, target, data, value, gas, expects, "
-    "head, error, changed_ms) VALUES(?, ?, 1, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+    "head, error, changed_ms, account) VALUES(?, ?, 1, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 )
 
 
@@ -71,6 +88,7 @@ class Outbox:
         self.path: Final[Path] = folder / FILE
         """Path of the file."""
         self._is_closed = False
+        self._account = ""
         try:
             make_folder(folder)
             make_file(self.path)
@@ -100,8 +118,8 @@ class Outbox:
             raise OutboxError(
                 f"unsupported version {version} of the outbox {self.path} (expected {_VERSION})"
             )
-        if not version:
-            self._db.execute(_SCHEMA)
+        if version < _VERSION:
+            self._db.execute(_FROM_VERSION_1 if version else _SCHEMA)
         self._db.execute("COMMIT")
         counted: Any = self._rows("SELECT status, count(*) FROM operations GROUP BY status")
         self.counts: dict[str, int] = {
@@ -109,11 +127,27 @@ class Outbox:
         }  # fmt: skip
         """Number of operations by status."""
         ((offers, steps),) = self._rows("SELECT count(*), count(DISTINCT step) FROM offers")
-        self.num_bumped: int = offers - steps
-        """Transactions signed again with a higher fee."""
         ((foreign,),) = self._rows("SELECT count(*) FROM steps WHERE status='lost'")
-        self.num_foreign: int = foreign
+        self._totals: dict[str, int] = {"bumped": offers - steps, "foreign": foreign}
+
+    def of(self, account: str) -> "Outbox":
+        """Return the outbox for another account than the operator's: it has nonces of its own.
+
+        Both share the connection, which the operator's closes.
+        """
+        other = copy.copy(self)
+        other._account = account
+        return other
+
+    @property
+    def num_bumped(self) -> int:
+        """Transactions signed again with a higher fee."""
+        return self._totals["bumped"]
+
+    @property
+    def num_foreign(self) -> int:
         """Nonces used by transactions of another sender."""
+        return self._totals["foreign"]
 
     # ----- writing ---------------------------------------------------------------------------
 
@@ -210,8 +244,8 @@ class Outbox:
         return {step.name: step for step in steps}
 
     def from_nonce(self, nonce: int) -> list[Step]:
-        """Return the steps with this nonce or a higher one, lowest first."""
-        return self._steps("WHERE nonce>=? ORDER BY nonce", nonce)
+        """Return the account's steps with this nonce or a higher one, lowest first."""
+        return self._steps("WHERE account=? AND nonce>=? ORDER BY nonce", self._account, nonce)
 
     def _steps(self, where: str, *arguments: Any) -> list[Step]:
         """Return the steps of a query with their signed transactions."""
@@ -231,13 +265,17 @@ class Outbox:
 
     def next_nonce(self) -> int:
         """Return the nonce after the highest one ever signed."""
-        ((nonce,),) = self._rows("SELECT ifnull(max(nonce) + 1, 0) FROM steps")
+        query = "SELECT ifnull(max(nonce) + 1, 0) FROM steps WHERE account=?"
+        ((nonce,),) = self._rows(query, self._account)
         return int(nonce)
 
     def highest_included_nonce(self) -> int:
         """Return the highest nonce known to be in a block; -1 if there is none."""
-        query = "SELECT ifnull(max(nonce), -1) FROM steps WHERE status IN ('confirmed', 'reverted')"
-        ((nonce,),) = self._rows(query)
+        query = (
+            "SELECT ifnull(max(nonce), -1) FROM steps "
+            "WHERE account=? AND status IN ('confirmed', 'reverted')"
+        )
+        ((nonce,),) = self._rows(query, self._account)
         return int(nonce)
 
     def insert_signed(self, draft: Draft, transaction: SignedTransaction) -> int:
@@ -256,12 +294,13 @@ class Outbox:
             _INSERT,
             *(draft.operation, draft.name, status, draft.nonce, draft.target, draft.data),
             *(str(draft.value), draft.gas, draft.expects, draft.head, error, clock_ms()),
+            self._account,
         )
 
     def add_transaction(self, number: int, transaction: SignedTransaction) -> None:
         """Insert a transaction with a higher fee for a step."""
         self._insert_transaction(number, transaction)
-        self.num_bumped += 1
+        self._totals["bumped"] += 1
 
     def _insert_transaction(self, number: int, transaction: SignedTransaction) -> None:
         fees = str(transaction.max_fee), str(transaction.tip)
@@ -298,7 +337,7 @@ class Outbox:
         Another step can use the nonce if a reorganisation removes the foreign transaction.
         """
         self._update_step(number, "status='lost', counts=0, nonce=NULL, error=?", error)
-        self.num_foreign += 1
+        self._totals["foreign"] += 1
 
     def _update_step(self, number: int, assignments: str, *values: Any) -> None:
         query = f"UPDATE steps SET {assignments}, changed_ms=? WHERE number=?"

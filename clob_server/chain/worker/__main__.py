@@ -13,6 +13,7 @@ import os
 import signal
 import sys
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -31,7 +32,9 @@ from clob_server.chain.worker.node_requests import NodeRequests
 from clob_server.chain.worker.operations import OperationRunner
 from clob_server.chain.worker.setup import (
     ForeignChainError,
+    WorkerParts,
     WorkerSetup,
+    build_oracle_signer,
     build_parts,
     build_signer,
     first_of,
@@ -59,11 +62,16 @@ class ChainWorker:
     """A worker, created from its config; see :func:`build_parts` for the arguments."""
 
     def __init__(
-        self, config: messages.Config, outbox: Outbox, signer: Signer, rpc: NodeClient
+        self,
+        config: messages.Config,
+        outbox: Outbox,
+        signer: Signer,
+        rpc: NodeClient,
+        oracle: Signer | None = None,
     ) -> None:
         self._config = config
         self._rpc = rpc
-        self._signer = signer
+        self._signers = [signer] if oracle is None else [signer, oracle]
         self._outbox = outbox
         self._changed = asyncio.Event()
         self._problem = "the chain worker is not ready yet"
@@ -71,11 +79,24 @@ class ChainWorker:
         self._parts = build_parts(
             config, outbox, signer, rpc, changed=self._changed.set, on_gap=self._runner.fill_gap
         )
+        self._oracle = None if oracle is None else self._build_oracle(oracle)
+        self._accounts = [self._parts] if self._oracle is None else [self._parts, self._oracle]
         self._node = self._parts.context.node
-        self._tracker = self._parts.tracker
         self._requests = NodeRequests(self._node, config.chain_id, self._send)
         depths = config.confirmations, config.final_blocks
         self._watcher = Watcher(self._node, *depths, self._send, config.from_block)
+
+    def _build_oracle(self, signer: Signer) -> WorkerParts:
+        """Build the parts that send for the oracle."""
+        return build_parts(
+            self._config,
+            self._outbox.of(signer.address),
+            signer,
+            self._rpc,
+            changed=self._changed.set,
+            on_gap=partial(self._runner.fill_gap, account=signer.address),
+            role="the oracle",
+        )
 
     async def run(self, lines: asyncio.StreamReader) -> None:
         """Work until the input is closed.
@@ -127,21 +148,28 @@ class ChainWorker:
 
     async def _work(self) -> None:
         """Check the chain, then run the tracker, the node checks and the setup."""
-        setup = WorkerSetup(self._config, self._parts, self._set_problem, self._on_step_end)
+        setup = WorkerSetup(
+            self._config, self._parts, self._set_problem, self._on_step_end, self._oracle
+        )
         await setup.identify()
         await first_of(
-            self._tracker.run(), self._check_node(setup), self._check_signer(), self._open(setup)
+            *(account.tracker.run() for account in self._accounts),
+            *map(self._check_signer, self._signers),
+            self._check_node(setup),
+            self._open(setup),
         )
 
     async def _open(self, setup: WorkerSetup) -> None:
         """Finish the setup, accept operations, then watch the chain."""
         addresses = await setup.find()
-        self._runner.start(self._parts.context._replace(addresses=addresses))
+        oracle = None if self._oracle is None else self._oracle.context
+        self._runner.start(self._parts.context._replace(addresses=addresses, oracle=oracle))
         self._set_problem(setup.problem)
         send(self._state())  # before WorkerReady, so that the server knows the state
         self._send(
             messages.WorkerReady(
                 operator=self._node.operator,
+                oracle="" if oracle is None else oracle.node.operator,
                 addresses=addresses,
                 chain_id=self._config.chain_id,
                 has_escrow=setup.has_escrow,
@@ -152,42 +180,50 @@ class ChainWorker:
     async def _check_node(self, setup: WorkerSetup) -> None:
         """Check the node and stuck transactions, forever."""
         while True:
-            await asyncio.sleep(IDLE_S if self._tracker.is_idle else BUSY_S)
+            is_idle = all(account.tracker.is_idle for account in self._accounts)
+            await asyncio.sleep(IDLE_S if is_idle else BUSY_S)
             self._outbox.commit()
-            was_reachable = self._node.is_reachable
-            highest = self._outbox.highest_included_nonce()
             try:
-                if not was_reachable:
+                if not self._node.is_reachable:
                     await setup.identify()
-                await self._node.refresh()
-                await self._parts.stuck.check()
+                for account in self._accounts:
+                    await self._check_account(account)
             except NodeError as error:
                 self._node.set_health(str(error))
-                continue
-            if self._node.count <= highest:
-                self._track_removed()
 
-    async def _check_signer(self) -> None:
-        """Check the signer, forever; log when it begins or ceases to be usable."""
+    async def _check_account(self, account: WorkerParts) -> None:
+        """Check the transactions of an account.
+
+        Raises:
+            NodeError: the node does not respond.
+        """
+        highest = account.context.outbox.highest_included_nonce()
+        await account.context.node.refresh()
+        await account.stuck.check()
+        if account.context.node.count <= highest:
+            self._track_removed(account)
+
+    async def _check_signer(self, signer: Signer) -> None:
+        """Check a signer, forever; log when it begins or ceases to be usable."""
         problem = ""
         while True:
             with contextlib.suppress(SignerError):
-                await self._signer.check()
-            if self._signer.problem != problem:
-                problem = self._signer.problem
+                await signer.check()
+            if signer.problem != problem:
+                problem = signer.problem
                 _LOG.warning(problem or "the signer can be used")
                 self._changed.set()
             await asyncio.sleep(IDLE_S)
 
-    def _track_removed(self) -> None:
-        """Track again the steps that a reorganisation removed."""
-        for step in self._outbox.from_nonce(self._node.count):
+    def _track_removed(self, account: WorkerParts) -> None:
+        """Track again the steps of an account that a reorganisation removed."""
+        for step in account.context.outbox.from_nonce(account.context.node.count):
             if step.status not in ("confirmed", "reverted"):
                 continue
             _LOG.warning("a reorganisation removed a transaction", extra={"nonce": step.nonce})
             self._outbox.reset_step(step.number)
             kind = self._outbox.operation(step.operation).kind
-            again = self._tracker.track(self._outbox.step(step.number), kind)
+            again = account.tracker.track(self._outbox.step(step.number), kind)
             again.add_done_callback(self._on_step_end)
         self._outbox.commit()
 
@@ -224,18 +260,19 @@ class ChainWorker:
         node = self._node
         is_out_of_gas = node.balance is not None and node.balance < GAS * node.fees.max_fee
         problem = f"the operator {node.operator} is out of gas: it has {node.balance} wei"
+        waiting = [each.context.sender.problem for each in self._accounts]
+        waiting.append(problem if is_out_of_gas else "")
+        waiting += [each.stuck.waiting for each in self._accounts]
         return messages.WorkerState(
             reachable=node.is_reachable,
-            detail=self._detail
-            or self._parts.context.sender.problem
-            or (problem if is_out_of_gas else self._parts.stuck.waiting),
+            detail=self._detail or next(filter(None, waiting), ""),
             head=node.head,
             operator=node.operator,
             operator_balance_wei=None if node.balance is None else str(node.balance),
             out_of_gas=is_out_of_gas,
             counts=Counts(**self._outbox.counts),
             num_bumped=self._outbox.num_bumped,
-            num_rebroadcast=self._parts.stuck.num_rebroadcast,
+            num_rebroadcast=sum(each.stuck.num_rebroadcast for each in self._accounts),
             num_foreign=self._outbox.num_foreign,
         )
 
@@ -294,13 +331,15 @@ async def work_on(folder: Path, lines: asyncio.StreamReader) -> int:
         if not isinstance(config, messages.Config):
             raise ValueError("the first message must be a config")
         rpc = node_client(config)
-        signer = build_signer(config)
+        signer, oracle = build_signer(config), build_oracle_signer(config)
+        if oracle is not None and oracle.address == signer.address:
+            oracle = None
         outbox = open_outbox(folder, config, signer.address)
     except (ValueError, OutboxError, ForeignChainError) as error:
         _LOG.critical("the chain worker cannot start: %s", error)
         return CANNOT_START
     try:
-        await ChainWorker(config, outbox, signer, rpc).run(lines)
+        await ChainWorker(config, outbox, signer, rpc, oracle).run(lines)
     except ForeignChainError as error:
         _LOG.error("%s", error)
         code = RESTART if config.chain_id == DEVELOPMENT_CHAIN else CANNOT_START
@@ -310,6 +349,8 @@ async def work_on(folder: Path, lines: asyncio.StreamReader) -> int:
         outbox.close()
         await rpc.close()
         await signer.close()
+        if oracle is not None:
+            await oracle.close()
     if code == RESTART:
         rename_outbox(outbox.path)
     return code

@@ -253,7 +253,7 @@ class OperationRunner:
             await run_to_end(run, work)
         except StepFailedError:
             pass  # run_to_end has stored it
-        except StuckError as stuck:
+        except (StuckError, OperationRejectedError) as stuck:  # the key of a resumed one is gone
             problem = str(stuck)
             _LOG.error("operation %s is stuck: %s", operation.id, stuck)
         except Exception as error:
@@ -290,12 +290,12 @@ class OperationRunner:
         self._outbox.commit()
         self._resume(operation)
 
-    def fill_gap(self, nonce: int) -> None:
-        """Use a missing nonce, as an operation of the worker's own."""
+    def fill_gap(self, nonce: int, account: str = "") -> None:
+        """Use a missing nonce of an account, as an operation of the worker's own."""
         if self.context is None:
             return
         now_ms = clock_ms()
-        body = msgspec.json.encode(GapBody(nonce=nonce))
+        body = msgspec.json.encode(GapBody(nonce=nonce, account=account))
         operation = self._outbox.begin(f"gap:{nonce}:{now_ms}", "gap", body, now_ms)
         self._outbox.commit()
         self._resume(operation)

@@ -74,10 +74,24 @@ def build_signer(config: Config) -> Signer:
     Raises:
         ValueError: the key or the URL is invalid.
     """
-    if not config.signer_url:
-        return LocalSigner(config.operator_key, config.chain_id)
-    url, operator = config.signer_url, config.operator
-    return RemoteSigner(url, operator, config.chain_id, config.rpc_timeout_s)
+    return _signer(config, config.operator_key, config.signer_url, config.operator)
+
+
+def build_oracle_signer(config: Config) -> Signer | None:
+    """Return the signer of the oracle; None if the operator is the oracle.
+
+    Raises:
+        ValueError: the key or the URL is invalid.
+    """
+    if not config.oracle_key and not config.oracle_signer_url:
+        return None
+    return _signer(config, config.oracle_key, config.oracle_signer_url, config.oracle)
+
+
+def _signer(config: Config, key: str, url: str, address: str) -> Signer:
+    if not url:
+        return LocalSigner(key, config.chain_id)
+    return RemoteSigner(url, address, config.chain_id, config.rpc_timeout_s)
 
 
 def build_parts(
@@ -88,15 +102,16 @@ def build_parts(
     *,
     changed: Callable[[], None],
     on_gap: Callable[[int], None],
+    role: str = "the operator",
 ) -> WorkerParts:
-    """Build the parts of a worker.
+    """Build the parts of a worker that send for one account.
 
     ``changed`` is called after a change of the node's state, ``on_gap`` with an unused nonce that
-    later transactions wait for.
+    later transactions wait for. ``role`` names the account in messages.
     """
     depth, bump_after_s = config.confirmations, config.bump_after_s
     fee_max, tip = int(config.fee_max_wei), int(config.tip_wei)
-    node = Node(rpc, signer.address, config.chain_id, fee_max, changed, tip)
+    node = Node(rpc, signer.address, config.chain_id, fee_max, changed, tip, role)
     tracker = TransactionTracker(node, outbox, depth)
     context = OperationContext(
         node=node,
@@ -129,9 +144,10 @@ class WorkerSetup:
 
     Args:
         config: the first message of the server.
-        parts: the parts of the worker.
+        parts: the parts of the worker that send for the operator.
         set_problem: called with a description of the current problem.
         on_step_end: callback for the steps that are tracked from the start.
+        oracle: the parts that send for the oracle; None if the operator is the oracle.
     """
 
     def __init__(
@@ -140,10 +156,11 @@ class WorkerSetup:
         parts: WorkerParts,
         set_problem: Callable[[str], None],
         on_step_end: Callable[["asyncio.Future[Step]"], None],
+        oracle: WorkerParts | None = None,
     ) -> None:
         self._config = config
         self._context = parts.context
-        self._tracker = parts.tracker
+        self._accounts = (parts,) if oracle is None else (parts, oracle)
         self._outbox = parts.context.outbox
         self._operator = parts.context.node.operator
         self._set_problem = set_problem
@@ -170,6 +187,9 @@ class WorkerSetup:
         genesis = await node.request_until_valid(requests, read)
         check_fact(self._outbox, "genesis", genesis)
         self._outbox.commit()
+        for parts in self._accounts[1:]:  # their nonces have to be known before they send
+            account = parts.context.node
+            await account.request_until_valid(account.state_requests(), account.store_state)
 
     async def find(self) -> Addresses:
         """Return the addresses once all contracts exist; deploy missing ones."""
@@ -183,10 +203,11 @@ class WorkerSetup:
 
     def track_all(self) -> None:
         """Track all signed steps."""
-        for step in self._outbox.from_nonce(0):
-            if step.status == "signed":
-                kind = self._outbox.operation(step.operation).kind
-                self._tracker.track(step, kind).add_done_callback(self._on_step_end)
+        for parts in self._accounts:
+            for step in parts.context.outbox.from_nonce(0):
+                if step.status == "signed":
+                    kind = self._outbox.operation(step.operation).kind
+                    parts.tracker.track(step, kind).add_done_callback(self._on_step_end)
 
     async def _find_or_deploy(self) -> Addresses | None:
         """Find the contracts or deploy them; None if some are still missing."""

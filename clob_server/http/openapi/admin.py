@@ -141,7 +141,13 @@ DESCRIBED: Final = {
         "results of its trades are final; the market at `Location` shows the progress. A market "
         "of an adopted condition has the outcome of its oracle, and rejects any other.",
         body=OutcomeRequest,
-        codes=("CHAIN_UNAVAILABLE", "CONDITION_NOT_RESOLVED", "CONDITION_RESOLVED", *MODE),
+        codes=(
+            "CHAIN_UNAVAILABLE",
+            "CONDITION_NOT_RESOLVED",
+            "CONDITION_RESOLVED",
+            "ORACLE_KEY_MISSING",
+            *MODE,
+        ),
         others={202: "The market closes; its outcome is reported after its trades."},
         example={"outcome": "yes"},
     ),

@@ -270,6 +270,8 @@ async def resolve_market(call: Request) -> Reply:
         condition = server.conditions.condition(name)
         if condition is not None and condition.is_adopted:
             await server.conditions.adopted.check_outcome(name, condition, outcome)
+        elif condition is not None:
+            server.conditions.check_oracle(condition)
         await server.sequencer.submit(resolve)
     server.conditions.sync(name)
     market = server.state.matcher.market(name)

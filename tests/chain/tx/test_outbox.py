@@ -182,6 +182,76 @@ def test_files_are_readable_by_the_owner_only(outbox):
     assert os.stat(outbox.path.parent).st_mode & 0o777 == 0o700
 
 
+def test_each_account_has_its_own_nonces(outbox):
+    operation = begin(outbox)
+    oracle = outbox.of("0x0AC1E")
+    numbers = [
+        each.insert_signed(draft(operation.number, name, 7), offer(place))
+        for place, (each, name) in enumerate(((outbox, "one"), (oracle, "two")))
+    ]
+    assert [step.number for step in outbox.steps(operation.number)] == numbers
+    assert [step.name for step in outbox.from_nonce(0)] == ["one"]
+    assert [step.name for step in oracle.from_nonce(0)] == ["two"]
+    assert (outbox.next_nonce(), oracle.next_nonce()) == (8, 8)
+    oracle.record_receipt(numbers[1], "confirmed", "0x2", 1, b"[]", None)
+    assert (outbox.highest_included_nonce(), oracle.highest_included_nonce()) == (-1, 7)
+    oracle.add_transaction(numbers[1], offer(9))
+    assert outbox.num_bumped == oracle.num_bumped == 1
+    assert outbox.of("0xOTHER").next_nonce() == 0
+
+
+VERSION_1 = """
+CREATE TABLE facts(name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE operations(
+    number INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, kind TEXT NOT NULL, body BLOB NOT NULL,
+    status TEXT NOT NULL, answer BLOB, error TEXT, begun_ms INTEGER NOT NULL,
+    changed_ms INTEGER NOT NULL);
+CREATE INDEX operations_status ON operations(status, number);
+CREATE TABLE steps(
+    number INTEGER PRIMARY KEY, operation INTEGER NOT NULL, name TEXT NOT NULL,
+    counts INTEGER NOT NULL, status TEXT NOT NULL, nonce INTEGER UNIQUE, target TEXT NOT NULL,
+    data BLOB NOT NULL, value TEXT NOT NULL, gas INTEGER NOT NULL, expects TEXT NOT NULL,
+    head INTEGER NOT NULL, hash TEXT, block INTEGER, logs BLOB, error TEXT,
+    changed_ms INTEGER NOT NULL);
+CREATE UNIQUE INDEX steps_name ON steps(operation, name) WHERE counts;
+CREATE INDEX steps_status ON steps(status, nonce);
+CREATE TABLE offers(
+    hash TEXT PRIMARY KEY, step INTEGER NOT NULL, raw BLOB NOT NULL, max_fee TEXT NOT NULL,
+    tip TEXT NOT NULL);
+CREATE INDEX offers_step ON offers(step);
+INSERT INTO operations VALUES(1, 'old', 'faucet', '{}', 'pending', NULL, NULL, 1, 1);
+INSERT INTO steps VALUES(4, 1, 'faucetTx', 1, 'signed', 7, '0x1', x'', '5', 6, '', 3,
+    NULL, NULL, NULL, NULL, 1);
+INSERT INTO offers VALUES('0xa', 4, x'0102', '9', '8');
+PRAGMA user_version=1;
+"""
+
+
+def test_outbox_of_version_1_belongs_to_the_operator(tmp_path):
+    db = apsw.Connection(str(tmp_path / FILE))
+    db.execute(VERSION_1)
+    db.close()
+    outbox = Outbox(tmp_path)
+    [step] = outbox.from_nonce(0)
+    assert (step.number, step.nonce, step.value, step.transactions[0].raw) == (4, 7, 5, b"\1\2")
+    assert outbox.next_nonce() == 8
+    with pytest.raises(apsw.ConstraintError):
+        outbox.insert_signed(draft(1, "again", 7), offer(1))
+    outbox.of("0x0AC1E").insert_signed(draft(1, "reportTx", 7), offer(2))
+    outbox.close()
+    fresh = Outbox(tmp_path / "fresh")
+    fresh.close()
+    assert schema(outbox.path) == schema(fresh.path)
+
+
+def schema(path):
+    """Return the tables and indexes of a database."""
+    db = apsw.Connection(str(path))
+    rows = db.execute("SELECT name, sql FROM sqlite_master ORDER BY name").fetchall()
+    db.close()
+    return {name: " ".join(sql.replace('"', "").split()) for name, sql in rows if sql}
+
+
 def test_newer_version_is_rejected_and_left_unlocked(tmp_path):
     Outbox(tmp_path).close()
     db = apsw.Connection(str(tmp_path / FILE))

@@ -9,12 +9,14 @@ import pytest
 
 from clob_server.chain.config import (
     DEVELOPMENT,
-    OperatorAccess,
+    KeyAccess,
     contracts_of,
     free_port,
     operator_access,
     operator_key,
     operator_of,
+    oracle_access,
+    oracle_of,
     redacted_url,
 )
 from clob_server.chain.eth.accounts import OPERATOR
@@ -83,6 +85,11 @@ def test_default_chain_is_embedded_in_the_test_environment_only(values, source):
      "--operator-key-file cannot be used with --operator-key"),
     ({"chain": NODE, "operator_key": "ab" * 32, "operator_signer": SIGNER},
      "--operator-key cannot be used with --operator-signer"),
+    ({"chain": NODE, "oracle_key": "secret"}, "--oracle-key must hold 64 hex digits and nothing"),
+    ({"oracle_key": "ab" * 32}, "--oracle-key cannot be used with --chain embedded"),
+    ({"chain": NODE, "oracle_address": ONE}, "only be used with --oracle-signer"),
+    ({"chain": NODE, "oracle_key": "ab" * 32, "oracle_signer": SIGNER},
+     "--oracle-key cannot be used with --oracle-signer"),
     ({"chain": NODE, "operator_key": "secret"}, "--operator-key must hold 64 hex digits and"),
     ({"chain": "none", "operator_key": "secret"}, "--operator-key cannot be used with --chain"),
     (PRODUCTION | {"chain": "embedded"}, "--chain embedded is available in the test environment"),
@@ -168,13 +175,33 @@ def test_key_file_must_be_a_regular_file(tmp_path):
 
 def test_key_is_read_from_the_environment():
     chosen = read_settings({}, {"CLOB_CHAIN": NODE, "CLOB_OPERATOR_KEY": f"0x{'AB' * 32}"})
-    assert operator_access(chosen) == OperatorAccess(key=f"0x{'ab' * 32}")
+    assert operator_access(chosen) == KeyAccess(key=f"0x{'ab' * 32}")
     assert operator_of(chosen) is None
+
+
+def test_oracle_key_is_given_in_the_same_three_ways(key_file):
+    from_file = settings(chain=NODE, oracle_key_file=key_file)
+    from_environment = read_settings({}, {"CLOB_CHAIN": NODE, "CLOB_ORACLE_KEY": "AB" * 32})
+    for chosen in (from_file, from_environment):
+        assert oracle_access(chosen) == KeyAccess(key=f"0x{'ab' * 32}")
+        assert oracle_of(chosen) is None
+    signed = settings(chain=NODE, oracle_signer=SIGNER, oracle_address=ONE)
+    assert oracle_access(signed) == KeyAccess(signer_url=SIGNER, address=ONE)
+    assert oracle_of(signed) == ONE
+    Path(key_file).chmod(0o644)
+    with pytest.raises(SettingsError, match="--oracle-key-file cannot be read: .* holds a secret"):
+        settings(chain=NODE, oracle_key_file=key_file)
+
+
+def test_operator_is_the_oracle_by_default():
+    chosen = settings(chain="http://127.0.0.1:1")
+    assert oracle_access(chosen) == KeyAccess()
+    assert oracle_of(chosen) == operator_of(chosen) == OPERATOR.address
 
 
 def test_signer_replaces_the_key():
     chosen = settings(chain=NODE, chain_id="1", operator_signer=SIGNER, operator_address=ONE)
-    assert operator_access(chosen) == OperatorAccess(signer_url=SIGNER, address=ONE)
+    assert operator_access(chosen) == KeyAccess(signer_url=SIGNER, address=ONE)
     assert operator_of(chosen) == ONE
 
 
