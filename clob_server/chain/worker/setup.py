@@ -21,10 +21,12 @@ from clob_server.chain.messages import Config
 from clob_server.chain.operations.base import (
     Locks,
     OperationContext,
+    OperationRejectedError,
     Run,
     StepFailedError,
     run_to_end,
 )
+from clob_server.chain.operations.collateral import check_wrapper, wrapper_reads
 from clob_server.chain.operations.deploy import (
     ADDRESSES,
     DeployBody,
@@ -217,6 +219,8 @@ class WorkerSetup:
         expected = self._expected()
         missing = await self._missing(expected)
         if not missing:
+            if not await self._wraps_stablecoin(expected):
+                return None
             reads = approval_reads(self._operator, expected)
             allowed = await read_until_valid(self._context, *reads)
             if all(is_unlimited(amount) for amount in allowed):
@@ -227,6 +231,16 @@ class WorkerSetup:
             return await self._begin(DeployBody())
         self._set_problem(f"no contract at {', '.join(missing)}")
         return None
+
+    async def _wraps_stablecoin(self, addresses: Addresses) -> bool:
+        """Return whether the collateral wraps the stablecoin; before, nothing may be approved."""
+        reads = wrapper_reads(addresses.collateral)
+        try:
+            check_wrapper(addresses, *await read_until_valid(self._context, *reads))
+        except OperationRejectedError as error:
+            self._set_problem(str(error))
+            return False
+        return True
 
     def _expected(self) -> Addresses:
         """Return the configured addresses, the stored ones, or those of the first nonces."""

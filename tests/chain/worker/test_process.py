@@ -156,6 +156,31 @@ def test_missing_contracts_are_reported(chain, tmp_path):
         assert not [each for each in worker.messages if type(each) is WorkerReady]
 
 
+@pytest.mark.parametrize("deploys", [True, False])
+def test_collateral_of_another_stablecoin_is_rejected_at_the_start(chain, tmp_path, deploys):
+    with chain.worker():
+        num_sent = chain.num_sent()
+    used = {"collateral": DEVELOPMENT.collateral, "tokens": DEVELOPMENT.conditional_tokens}
+    wrong = (
+        (used["tokens"], used["collateral"], f"wraps {DEVELOPMENT.stablecoin}; expected the "
+         f"stablecoin {used['tokens']}"),
+        (DEVELOPMENT.stablecoin, used["tokens"], "is not a WrappedCollateral of this software"),
+    )  # fmt: skip
+    for place, (stablecoin, collateral, problem) in enumerate(wrong):
+        addresses = Addresses(
+            stablecoin=stablecoin, collateral=collateral, conditional_tokens=used["tokens"]
+        )
+        settings = {"addresses": addresses, "deploy": deploys}
+        with working(tmp_path / str(place), chain.url, **settings) as worker:
+            text = f"the collateral contract {collateral} {problem}"
+            worker.state(lambda state, text=text: text in state.detail)
+            result = worker.do("first", faucet(chain.stranger(), 1))
+            assert (type(result), result.code) == (OperationRejected, "CHAIN_UNAVAILABLE")
+            assert text in result.detail
+            assert not [each for each in worker.messages if type(each) is WorkerReady]
+    assert chain.num_sent() == num_sent
+
+
 def test_same_id_returns_the_same_answer_and_another_body_is_rejected(chain):
     with chain.worker() as worker:
         user = chain.user(worker, 10)
