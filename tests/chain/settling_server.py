@@ -34,7 +34,8 @@ class SettlingServer(ChainServer):
     def __init__(self, live, url=None, names=""):
         super().__init__(live, url)
         self.contracts.exchange = self.chain()["exchange"]
-        self.domain = Domain("clob", "1", 31337, self.contracts.exchange)
+        chain_id = int(self.ask("eth_chainId"), 16)
+        self.domain = Domain("clob", "1", chain_id, self.contracts.exchange)
         self.books = LogAccounts(SimpleNamespace(node=self, contracts=self.contracts))
         self.source = self.user(SOURCE)
         self.names = names

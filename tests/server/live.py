@@ -81,10 +81,11 @@ def environment():
     return kept | STEADY
 
 
-def started(folder, stderr=None, **settings):
+def started(folder, stderr=None, program=("-m", "clob_server"), **settings):
     """Start a server on a folder and wait until it listens; without a chain by default.
 
-    ``stderr`` is an open file for its log; None leaves it to that of the tests.
+    ``stderr`` is an open file for its log; None leaves it to that of the tests. ``program`` is the
+    program that Python runs.
     """
     common = {"port": 0, "data_dir": folder, "drain_s": 0, "log_level": "warning", "chain": "none"}
     common["auto_markets_per_address"] = 1_000  # the tests of a file share a server
@@ -96,7 +97,7 @@ def started(folder, stderr=None, **settings):
         else:
             options += [f"--{name.replace('_', '-')}", text_of(value)]
     process = subprocess.Popen(
-        [sys.executable, "-m", "clob_server", "run", *options],
+        [sys.executable, *program, "run", *options],
         stdout=subprocess.PIPE,
         stderr=stderr,
         text=True,
