@@ -7,6 +7,8 @@ pays the operator first, and the wrapping contract pays the wallet.
 from abc import abstractmethod
 from typing import Final, TypeVar
 
+import msgspec
+
 from clob.wire.operations import UnwrapAnswer, UnwrapBody, WrapAnswer, WrapBody, WrappingBody
 from clob_server.chain.operations.base import (
     OperationContext,
@@ -43,6 +45,10 @@ class Wrapping(Work[Body]):
     gas: int = 500_000
     asset: str
     """Token that the wallet pays: ``stablecoin`` or ``collateral``."""
+    answer: type[WrapAnswer] | type[UnwrapAnswer]
+    """Type of the answer; its hashes have the names of the steps."""
+    message: str
+    """Message of the answer, for an amount and a wallet."""
 
     def __init__(self, body: Body) -> None:
         super().__init__(body)
@@ -86,11 +92,8 @@ class Wrapping(Work[Body]):
         await self._payment(context, scale).check_approved(context, allowance - reserved // worth)
         check_gas(context, self.gas)
 
-    async def _transfer(self, run: Run) -> tuple[str | None, str, str, int]:
+    async def run(self, run: Run) -> WrapAnswer | UnwrapAnswer:
         """Take one token and pay out the other.
-
-        Returns:
-            The hashes of permit, payment and conversion, and the amount of stablecoin.
 
         Raises:
             StepFailedError: it failed and the wallet has its token back.
@@ -109,7 +112,14 @@ class Wrapping(Work[Body]):
             if run.is_confirmed(payment.step):
                 await run.confirm_or_stick(payment.refund(REFUND, context))
             raise
-        return permit_tx, step_hash(pulled), step_hash(converted), self._amount // scale
+        hashes = (permit_tx, step_hash(pulled), step_hash(converted))
+        fields = {
+            "message": self.message.format(self.body.amount, self.body.user),
+            **dict(zip(self.step_names, hashes, strict=True)),
+            "amount": self.body.amount,
+            "stablecoinAmount": str(self._amount // scale),
+        }
+        return msgspec.convert(fields, self.answer)
 
 
 class Wrap(Wrapping[WrapBody]):
@@ -117,32 +127,16 @@ class Wrap(Wrapping[WrapBody]):
 
     step_names: tuple[str, ...] = ("permitTx", "stablecoinTransferTx", "wrapTx")
     asset = "stablecoin"
+    answer = WrapAnswer
+    message = "stablecoin was wrapped into {} wei of collateral of {}"
 
     def _payment(self, context: OperationContext, scale: int) -> Payment:
         body, units, token = self.body, self._amount // scale, context.addresses.stablecoin
         name = "of the smallest unit of stablecoin"
-        return Payment("stablecoinTransferTx", name, token, body.user, units, body.permit)
+        return Payment(self.step_names[1], name, token, body.user, units, body.permit)
 
     def _convert(self, context: OperationContext, scale: int) -> StepCall:
-        return context.builder.wrap("wrapTx", self.body.user, self._amount // scale)
-
-    async def run(self, run: Run) -> WrapAnswer:
-        """Transfer the stablecoin to the operator and wrap it for the wallet.
-
-        Raises:
-            StepFailedError: it failed and the stablecoin was returned.
-            StuckError: it failed and the operator still holds the stablecoin.
-        """
-        permit_tx, pulled, wrapped, units = await self._transfer(run)
-        return WrapAnswer(
-            message=f"stablecoin was wrapped into {self.body.amount} wei of collateral of "
-            f"{self.body.user}",
-            permit_tx=permit_tx,
-            stablecoin_transfer_tx=pulled,
-            wrap_tx=wrapped,
-            amount=self.body.amount,
-            stablecoin_amount=str(units),
-        )
+        return context.builder.wrap(self.step_names[2], self.body.user, self._amount // scale)
 
 
 class Unwrap(Wrapping[UnwrapBody]):
@@ -150,29 +144,13 @@ class Unwrap(Wrapping[UnwrapBody]):
 
     step_names: tuple[str, ...] = ("permitTx", "collateralTransferTx", "unwrapTx")
     asset = "collateral"
+    answer = UnwrapAnswer
+    message = "{} wei of collateral were unwrapped into stablecoin of {}"
 
     def _payment(self, context: OperationContext, scale: int) -> Payment:
         body, token = self.body, context.addresses.collateral
         name = "wei of collateral"
-        return Payment("collateralTransferTx", name, token, body.user, self._amount, body.permit)
+        return Payment(self.step_names[1], name, token, body.user, self._amount, body.permit)
 
     def _convert(self, context: OperationContext, scale: int) -> StepCall:
-        return context.builder.unwrap("unwrapTx", self.body.user, self._amount)
-
-    async def run(self, run: Run) -> UnwrapAnswer:
-        """Transfer the collateral to the operator and unwrap it for the wallet.
-
-        Raises:
-            StepFailedError: it failed and the collateral was returned.
-            StuckError: it failed and the operator still holds the collateral.
-        """
-        permit_tx, pulled, unwrapped, units = await self._transfer(run)
-        return UnwrapAnswer(
-            message=f"{self.body.amount} wei of collateral were unwrapped into stablecoin of "
-            f"{self.body.user}",
-            permit_tx=permit_tx,
-            collateral_transfer_tx=pulled,
-            unwrap_tx=unwrapped,
-            amount=self.body.amount,
-            stablecoin_amount=str(units),
-        )
+        return context.builder.unwrap(self.step_names[2], self.body.user, self._amount)
