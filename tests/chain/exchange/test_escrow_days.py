@@ -9,16 +9,10 @@ from hypothesis import strategies as st
 
 from tests.chain.contracts.evm import NOW_S
 from tests.chain.exchange.escrow_days import EscrowDay
-from tests.chain.exchange.evm_market import EvmMarket
 
 SEEDS = int(os.environ.get("CLOB_ESCROW_DAYS", "6"))
 """Number of long days; 800 of them are 200,000 calls."""
 STEPS = 300
-
-
-@pytest.fixture(scope="module")
-def shared():
-    return EvmMarket()
 
 
 def run(market, seed, num_steps):

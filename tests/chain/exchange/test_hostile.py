@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.chain.contracts.calls import APPROVE, APPROVE_ALL, MAX, TRANSFER
-from tests.chain.exchange.evm_market import BOSS, BUY, MAKERS, ONE, SELL, START, EvmMarket
+from tests.chain.exchange.evm_market import BOSS, BUY, MAKERS, ONE, SELL, START
 from tests.chain.signed_fills import encode_settle
 from tests.chain.wallets import BURNS, REVERTS
 
@@ -22,11 +22,6 @@ SLOW_SIGNER = bytes.fromhex(
 """Code of a wallet that accepts tokens, and signatures (EIP-1271) with 140,000 gas."""
 BOMB = bytes.fromhex("620200005ffd")
 """Code of a wallet that reverts with 128 KiB of data."""
-
-
-@pytest.fixture(scope="module")
-def shared():
-    return EvmMarket()
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ from clob.signing import SignedOrder
 from clob_server.chain.eth.abi import Event, Function
 from clob_server.chain.eth.exchange_abi import CANCEL, DELAY_S, NONCE_OF
 from tests.chain.contracts.evm import NOW_S
-from tests.chain.exchange.evm_market import BUY, MAKERS, ONE, SELL, EvmMarket
+from tests.chain.exchange.evm_market import BUY, MAKERS, ONE, SELL
 from tests.chain.signed_fills import Party, order_values
 
 ALICE, BOB, CAROL = (maker.address for maker in MAKERS[:3])
@@ -19,21 +19,6 @@ INCREMENT = Function("incrementNonce()")
 RAISED = Event("NonceRaised(address indexed maker, uint256 nonce, uint256 from)")
 STEP_S = 60
 """Raised nonces count at multiples of as many seconds."""
-
-
-@pytest.fixture(scope="module")
-def shared():
-    return EvmMarket()
-
-
-@pytest.fixture
-def market(shared):
-    """The exchange, reset after each test."""
-    state = shared.evm.snapshot()
-    shared.at(NOW_S)
-    yield shared
-    shared.at(NOW_S)
-    shared.evm.revert(state)
 
 
 def settles(market, buy, sell):

@@ -8,7 +8,7 @@ from clob_server.chain.contracts import artifact
 from clob_server.chain.eth.abi import Function
 from clob_server.chain.eth.exchange_abi import AUTHORISED, CANCEL, DELAY_S, REGISTER
 from tests.chain.contracts.evm import NOW_S
-from tests.chain.exchange.evm_market import BOSS, BUY, KEYS, MAKERS, ONE, OWNER, SELL, EvmMarket
+from tests.chain.exchange.evm_market import BOSS, BUY, KEYS, MAKERS, ONE, OWNER, SELL
 from tests.chain.signed_fills import Party, encode_settle, order_values, signature_bytes
 
 ALICE, BOB, CAROL = (maker.address for maker in MAKERS[:3])
@@ -44,20 +44,6 @@ ESCROW = {
     "NothingToMove", "SignatureExpired", "WrongAmount",
 }  # fmt: skip
 """Errors that ``test_escrow.py`` covers."""
-
-
-@pytest.fixture(scope="module")
-def shared():
-    return EvmMarket()
-
-
-@pytest.fixture
-def market(shared):
-    """The exchange, reset after each test."""
-    state = shared.evm.snapshot()
-    yield shared
-    shared.at(NOW_S)
-    shared.evm.revert(state)
 
 
 def rejected(market, fill):

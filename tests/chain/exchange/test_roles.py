@@ -15,7 +15,6 @@ from tests.chain.exchange.evm_market import (
     OWNER,
     PAUSER,
     SELL,
-    EvmMarket,
 )
 from tests.chain.signed_fills import Party, encode_settle
 
@@ -31,21 +30,6 @@ OWNER_DELAY = Function("OWNER_DELAY()", returns="uint256")
 OPERATOR_SET = Event("OperatorSet(address indexed operator, uint256 from)")
 FEES_SET = Event("FeeWalletSet(address indexed wallet, uint256 from)")
 ROLES = [(SET_OPERATOR, OPERATOR, OPERATOR_SET, BOSS), (SET_FEES, FEE_WALLET, FEES_SET, FEES)]
-
-
-@pytest.fixture(scope="module")
-def shared():
-    return EvmMarket()
-
-
-@pytest.fixture
-def market(shared):
-    """The exchange, reset after each test."""
-    state = shared.evm.snapshot()
-    shared.at(NOW_S)
-    yield shared
-    shared.at(NOW_S)
-    shared.evm.revert(state)
 
 
 def trade(market, taker=ZERO):

@@ -12,7 +12,7 @@ from clob_server.chain.eth.exchange_abi import (
 )
 from tests.chain.contracts.calls import APPROVE, MAX, TRANSFER
 from tests.chain.contracts.evm import NOW_S
-from tests.chain.exchange.evm_market import BOSS, BUY, FEES, MAKERS, ONE, SELL, START, EvmMarket
+from tests.chain.exchange.evm_market import BOSS, BUY, FEES, MAKERS, ONE, SELL, START
 from tests.chain.signed_fills import Party, encode_settle
 
 ALICE, BOB, CAROL = (maker.address for maker in MAKERS[:3])
@@ -20,11 +20,6 @@ SET_PAYER = Function("setPayer(address,bool)")
 SET_PAYEE = Function("setPayee(address,bool)")
 RATE = 200
 YEAR_S = 365 * 86_400
-
-
-@pytest.fixture(scope="module")
-def shared():
-    return EvmMarket()
 
 
 @pytest.fixture
