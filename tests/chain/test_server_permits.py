@@ -8,7 +8,9 @@ from eth_abi import encode
 from eth_utils import keccak
 
 from tests.chain.chain_server import wait_until
+from tests.chain.exchange.test_signatures import SIGNS
 from tests.chain.settling_server import BUY, SELL, SETTINGS, SettlingServer
+from tests.chain.test_server_reorganisations import restartable
 from tests.chain.wallets import UNIT
 from tests.server.live import live_server
 
@@ -137,3 +139,21 @@ def test_order_cancelled_on_chain_is_rejected(server):
     wait_until(is_cancelled)
     answer = server.http.post("/api/orders", json=body)
     assert (answer.status_code, answer.json()["code"]) == (409, "ORDER_CANCELLED")
+
+
+def test_contract_wallet_trades_through_a_delegate_only(tmp_path):
+    with restartable(tmp_path) as start:
+        server = start().set_up()
+        maker, delegate, buyer = server.trader(), server.trader(0, allows=False), server.trader()
+        at_exchange(server, maker, "setDelegate(address,bool)", delegate.address, True)
+        server.ask("anvil_setCode", maker.address, f"0x{SIGNS.hex()}")
+        body = server.signed(maker, SELL, 40)
+        confirmed = body | {"signature": f"0x{'12' * 64}1b"}  # the wallet confirms any signature
+        answer = server.http.post("/api/orders", json=confirmed)
+        assert answer.json()["code"] == "INVALID_SIGNATURE"
+        signed_by = {"signer": delegate.address, "key": delegate.key}
+        until(lambda: server.place(maker, SELL, 40, **signed_by), None)
+        server.placed(buyer, BUY, 40)
+        status = server.until_settled()
+        assert (status.failures, status.difference) == ([], 0)
+        assert server.ledger.token(buyer.address, server.tokens()[0]) == 6 * UNIT
