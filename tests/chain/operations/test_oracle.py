@@ -117,9 +117,9 @@ def test_begun_report_waits_for_the_key_of_its_oracle(chain):
         asked, condition = prepared(chain, worker)
     name = next(chain.names)
     body = ReportBody(question_id=asked, outcome="yes", oracle=ORACLE.address)
-    with chain.worker(die="report:reportTx:before_insert", **KEY) as worker:
-        with contextlib.suppress(WorkerDiedError):
-            worker.do(name, body)
+    died = contextlib.suppress(WorkerDiedError)
+    with chain.worker(die="report:reportTx:before_insert", **KEY) as worker, died:
+        worker.do(name, body)
     with chain.worker() as worker:
         end = worker.do(name, body)
         assert type(end) is OperationFailed
