@@ -276,6 +276,7 @@ class Service(Server):
         self.chain.on_update = self.settlement.inbox.receive
         self.placement.holding = self.settlement.inbox.holding
         self.placement.ask_for = self.settlement.wallets.ask_for
+        self.settlement.wallets.followed = lambda: self.feed.channels.users.makers
 
     def drain(self) -> None:
         """Accept no new orders; finish the accepted ones."""

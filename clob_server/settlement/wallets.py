@@ -1,13 +1,14 @@
 """Watches wallets in use on the chain, and drops the others until they are asked for.
 
 A wallet is in use while it has an account, orders, trades whose result is not final, escrow or a
-permission, and for some time after a request about it. The account of a dropped wallet is empty.
-What it receives meanwhile is not seen, so it is read from the chain before it counts. The exchange
-contract reports approvals, permissions and escrow of all wallets; these bring a wallet back too.
+permission, while a client follows its orders, and for some time after a request about it. The
+account of a dropped wallet is empty. What it receives meanwhile is not seen, so it is read from the
+chain before it counts. The exchange contract reports approvals, permissions and escrow of all
+wallets; these bring a wallet back too.
 """
 
 import asyncio
-from collections.abc import Awaitable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Final
 
 from clob_server.chain.events import ChainUpdate, WatchWallets
@@ -34,6 +35,8 @@ class WatchedWallets(ChainPart):
     def __init__(self, context: ChainContext, inbox: ChainInbox) -> None:
         super().__init__(context)
         self._inbox = inbox
+        self.followed: Callable[[], Iterable[str]] = tuple
+        """Returns the wallets whose orders clients follow."""
         self._used_ms: dict[str, int] = {}
         self._reading: dict[str, asyncio.Future[None]] = {}
         self._task: asyncio.Task[None] | None = None
@@ -74,16 +77,19 @@ class WatchedWallets(ChainPart):
         """
         if self._task is None:
             return None
+        wallets = tuple(wallets)
+        self._use(wallets)
+        waits = [self._reading[wallet] for wallet in wallets if wallet in self._reading]
+        return asyncio.wait(waits, timeout=READ_S) if waits else None
+
+    def _use(self, wallets: Iterable[str]) -> None:
+        """Note the use of wallets, and watch those that were dropped."""
         now_ms, known = self._clock_ms(), self.ledger.wallets
-        waits = []
         for wallet in wallets:
             if wallet in self._used_ms:
                 self._used_ms[wallet] = now_ms
             elif wallet in known:
                 self._watch(wallet)
-            if wallet in self._reading:
-                waits.append(self._reading[wallet])
-        return asyncio.wait(waits, timeout=READ_S) if waits else None
 
     def _watch(self, wallet: str) -> None:
         """Watch a wallet that was dropped."""
@@ -119,6 +125,7 @@ class WatchedWallets(ChainPart):
 
     async def drop_idle(self) -> None:
         """Drop the wallets that are idle for long enough."""
+        self._use(self.followed())
         idle: list[str] = []
         for chunk in chunks(list(self._used_ms)):
             idle += [wallet for wallet in chunk if self._is_idle(wallet)]

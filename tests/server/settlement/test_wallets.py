@@ -81,6 +81,18 @@ async def test_wallets_with_a_permission_are_kept(kind):
         assert (PAYEE in dropped) is (kind == "gasless")
 
 
+async def test_wallets_that_clients_follow_are_kept_and_brought_back():
+    async with Wallets() as harness:
+        followed = [IDLE, "0xUNKNOWN"]
+        harness.wallets.followed = lambda: followed
+        assert await harness.pass_time() == []
+        followed.clear()
+        assert await harness.pass_time() == [IDLE]
+        followed.append(IDLE)
+        await harness.pass_time(hours=0)
+        assert harness.chain.watched_wallets[-1] == ([IDLE], [])
+
+
 async def test_wallet_with_a_requested_withdrawal_is_kept():
     async with Wallets() as harness:
         cash = escrow_asset(USD)
