@@ -61,8 +61,10 @@ DESCRIBED: Final = {
                 {"type": "integer", "minimum": 1, "maximum": 99},
                 "Maximum number of levels per side; default: all.",
             ),
+            MIN_SEQ,
         ),
-        codes=("INVALID_FIELD", "UNKNOWN_MARKET", "TOKEN_NOT_IN_MARKET"),
+        headers_sent=("x-applied-seq",),
+        codes=("INVALID_FIELD", "UNKNOWN_MARKET", "TOKEN_NOT_IN_MARKET", "RECOVERING"),
         others={304: "The book is unchanged."},
     ),
     "get_trades": RouteDoc(

@@ -1,9 +1,11 @@
 """Routes of markets, their order books and their trades."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import quote
+
+from msgspec import structs
 
 from clob import Market
 from clob.errors import TokenNotInMarketError
@@ -39,7 +41,7 @@ PAGES_KEPT: Final = 8
 
 PAGED: Final = ("limit", "cursor")
 """The parameters of a list of markets."""
-BOOK_QUERY: Final = ("tokenId", "depth")
+BOOK_QUERY: Final = ("tokenId", "depth", "minSeq")
 CANDLES_QUERY: Final = ("tokenId", "interval", "from", "to", "limit", "cursor")
 TRADES_QUERY: Final = ("limit", "tokenId", "wrapped", "order", "after", "cursor")
 ASCENDING: Final = "asc"
@@ -52,8 +54,20 @@ _SWITCH: Final = {"true": True, "false": False}
 # ----- books ---------------------------------------------------------------------------------
 
 
-def orderbook(call: Request) -> Reply:
+def orderbook(call: Request) -> Reply | Awaitable[Reply]:
     """Return an order book, or 304 if the client has the current one."""
+    return _book_after(call) if b"minSeq=" in call.scope["query_string"] else _book(call)
+
+
+async def _book_after(call: Request) -> Reply:
+    """Return an order book that contains the command of ``minSeq``."""
+    applied = await applied_seq(call)
+    book = _book(call)
+    return structs.replace(book, headers=(*book.headers, *applied))
+
+
+def _book(call: Request) -> Reply:
+    """Return an order book as it is now."""
     server = call.server
     book = server.books.book(call.params["marketId"], token_of(call), depth_of(call))
     call.usage = None  # cached reads have no headers of rate limits

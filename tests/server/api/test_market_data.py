@@ -44,6 +44,20 @@ def test_depth_that_is_no_number_of_levels_is_rejected(http, market, depth):
     problem(book_at(http, market, depth=depth), "INVALID_FIELD", "depth")
 
 
+def test_book_waits_for_a_command_and_names_the_last_one(http, deep, alice):
+    created = http.post("/api/orders", json=alice.signed(deep, price=45))
+    seq = int(created.headers["x-applied-seq"])
+    book = book_at(http, deep, minSeq=seq)
+    assert good(book)["bids"][0]["price"] == 45
+    assert int(book.headers["x-applied-seq"]) >= seq
+    tag = {"If-None-Match": book.headers["etag"]}
+    path = f"/api/markets/{deep.id}/orderbook"
+    unchanged = http.get(path, params={"minSeq": seq}, headers=tag)
+    assert unchanged.status_code == 304
+    assert "x-applied-seq" in unchanged.headers
+    problem(book_at(http, deep, minSeq="x"), "INVALID_FIELD", "minSeq")
+
+
 def test_checksum_covers_the_levels_shown(http, deep):
     for query in ({}, {"depth": 3}, {"tokenId": str(deep.no)}):
         body = good(book_at(http, deep, **query))
