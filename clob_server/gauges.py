@@ -7,6 +7,7 @@ from typing import Final
 from clob_server.chain.client import Stage
 from clob_server.chain.eth.accounts import ETHER_WEI
 from clob_server.chain.messages import WorkerState
+from clob_server.cluster.node import ClusterNode
 from clob_server.core.lifecycle import Phase
 from clob_server.http.server import Server
 from clob_server.log.sqlite import DATABASE
@@ -113,10 +114,26 @@ GAUGES: Final[tuple[tuple[str, str, Callable[[Server], float]], ...]] = (
 """All gauges: name without the ``clob_`` prefix, help text, and the function that reads it."""
 
 
+NODE_GAUGES: Final[tuple[tuple[str, str, Callable[[ClusterNode], float]], ...]] = (
+    ("node_owner", "1 while this node owns the log.", lambda node: node.is_owner),
+    ("node_epoch", "Number of the last ownership of the log.", lambda node: node.epoch),
+    ("node_lag_commands", "Commands that this node is behind the owner.", lambda node: node.lag),
+    (
+        "node_takeovers",
+        "How often this node became the owner since it started.",
+        lambda node: node.num_takeovers,
+    ),
+)
+"""The gauges of a node of a cluster."""
+
+
 def show(server: Server) -> None:
     """Register the gauges and counters of a server."""
     for name, text, read in GAUGES:
         server.metrics.gauge(name, text, partial(read, server))
+    if (node := server.node) is not None:
+        for name, text, of_node in NODE_GAUGES:
+            server.metrics.gauge(name, text, partial(of_node, node))
     state = server.state
     num_accepted, num_trades = state.num_accepted, state.num_trades
     counter = server.metrics.counter

@@ -5,7 +5,8 @@ import logging
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
+from urllib.parse import urlsplit
 
 import clob
 from clob.signing import Domain
@@ -19,8 +20,11 @@ from clob_server.auth.tokens import tokens_of
 from clob_server.chain.client import ChainClient
 from clob_server.chain.messages import OperationDone as ChainDone
 from clob_server.chain.messages import OperationFailed as ChainFailed
+from clob_server.cluster.forward import Forwarding
+from clob_server.cluster.node import ClusterNode, fingerprint
+from clob_server.cluster.replica import ReplicaSequencer
 from clob_server.core.clock import CHECK_S, ClockGuard, boot_clock_ms, wall_clock_ms
-from clob_server.core.commands import DescribeExchange, ExchangeSettings
+from clob_server.core.commands import DescribeExchange, ExchangeSettings, Owner
 from clob_server.core.identity import changed_exchange
 from clob_server.core.ids import Ids
 from clob_server.core.lifecycle import Lifecycle, Phase
@@ -38,7 +42,7 @@ from clob_server.history.history import History
 from clob_server.http.book_cache import BookCache
 from clob_server.http.pagination import RestingIds
 from clob_server.http.server import Server, WebSocketApp
-from clob_server.log import SqliteLog
+from clob_server.log import FrameStream, ReplicatedLog, SqliteLog
 from clob_server.orders.auto_open import AutoOpening
 from clob_server.orders.batch import OrderBatches
 from clob_server.orders.cancel import OrderCancels
@@ -47,13 +51,27 @@ from clob_server.orders.permissions import Permissions
 from clob_server.orders.place import OrderPlacement
 from clob_server.orders.preview import OrderPreview
 from clob_server.orders.retire import MarketRemoval
-from clob_server.settings import POLYMARKET, Settings
+from clob_server.settings import AUTO, POLYMARKET, Settings
 from clob_server.settlement.coordinator import SettlementCoordinator
 from clob_server.settlement.markets import MarketConditions
 from clob_server.settlement.operations import ChainContext, Operations
 from clob_server.telemetry.metrics import Metrics
 
 _LOG: Final = logging.getLogger("clob_server")
+
+
+def open_stream(settings: Settings) -> FrameStream:
+    """Open the stream of the replicated log that the settings name.
+
+    Raises:
+        LogError: the servers cannot be reached, or could lose commands.
+    """
+    return FrameStream(
+        settings.log,
+        settings.log_name,
+        replicas=settings.log_replicas,
+        monitors=settings.log_monitors or None,
+    )
 
 
 class Service(Server):
@@ -99,6 +117,9 @@ class Service(Server):
         self._log: SqliteLog | None = None
         self._is_started = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
+        self._sweeps: list[asyncio.Task[None]] = []
+        self.node = None
+        self.forwarding = None
 
     # ----- from start to end -------------------------------------------------------------------
 
@@ -112,7 +133,7 @@ class Service(Server):
             SettingsError: the public key of tokens cannot be used.
             OSError, ValueError: a file with a secret is missing or unusable.
         """
-        self._log = log = await asyncio.to_thread(SqliteLog, self.folder)
+        self._log = log = await asyncio.to_thread(self._open_log)
         self.log: SqliteLog = log
         self.chain.start()  # starts while the log is read
         self._ids_key: bytes = await asyncio.to_thread(
@@ -154,25 +175,49 @@ class Service(Server):
             self.sequencer.subscribe(self.settlement.on_batch)
         run = asyncio.create_task(self.sequencer.run())
         run.add_done_callback(self._on_run_ended)
-        sweeps = (
-            expire_orders(self.sequencer, self.clock.sweep_ms),
-            self.removal.run(),
-            self._watch_clock(),
-            self.settlement.stalls.run(),
-        )
-        self._tasks = [run, *map(asyncio.create_task, sweeps)]
+        self._tasks = [run, asyncio.create_task(self._watch_clock())]
+        if self.node is None:
+            self._begin_sweeps()
+        else:
+            assert self.forwarding is not None
+            await self.forwarding.listen(settings.host, settings.node_port)
+            roles = self.node.run(), self.forwarding.run()
+            self._tasks += map(asyncio.create_task, roles)
         await self.history.start(self.sequencer)
-        if exchange is not None:
+        if self.node is None and exchange is not None:
             describing = asyncio.create_task(self._describe(exchange))
             self._tasks.append(describing)
             if self.clock.is_sure:  # otherwise the reads start without it
                 await describing
         await self.chain.wait_for_url()
         self._log_start(log)
-        self.switches.start()
-        self._tasks.append(asyncio.create_task(self.switches.run()))
+        if self.node is None:
+            self._begin_switches()
         self.lifecycle.phase = Phase.READY
         self._is_started.set()
+
+    def _open_log(self) -> SqliteLog:
+        """Open the log; in a cluster, copy the commands that the folder lacks."""
+        if not self.settings.log:
+            return SqliteLog(self.folder)
+        log = ReplicatedLog(self.folder, open_stream(self.settings))
+        while log.pull(0):
+            pass
+        return log
+
+    def _begin_sweeps(self) -> None:
+        """Begin the work that submits commands at certain times."""
+        sweeps = (
+            expire_orders(self.sequencer, self.clock.sweep_ms),
+            self.removal.run(),
+            self.settlement.stalls.run(),
+        )
+        self._sweeps += map(asyncio.create_task, sweeps)
+
+    def _begin_switches(self) -> None:
+        """Begin to cancel the orders of makers whose heartbeats or WebSockets end."""
+        self.switches.start()
+        self._sweeps.append(asyncio.create_task(self.switches.run()))
 
     def _log_start(self, log: SqliteLog) -> None:
         """Log which exchange runs, and from which position of the log."""
@@ -209,16 +254,18 @@ class Service(Server):
         self.auto_open: AutoOpening = AutoOpening(
             state, settings.markets_max, settings.auto_markets_per_address
         )
-        self.sequencer: Sequencer = Sequencer(
-            log,
-            state,
-            self.clock.commit_ms,
-            ids=self.ids,
-            event_hash=event_hash,
-            charges=limiter.take_charges,
-            open_market=self.auto_open if settings.opens_markets else None,
-            on_commit=self.metrics.commit_seconds.observe,
-        )
+        options: dict[str, Any] = {
+            "ids": self.ids,
+            "event_hash": event_hash,
+            "charges": limiter.take_charges,
+            "open_market": self.auto_open if settings.opens_markets else None,
+            "on_commit": self.metrics.commit_seconds.observe,
+        }
+        self.sequencer: Sequencer
+        if isinstance(log, ReplicatedLog):
+            self.sequencer = self._build_node(log, options)
+        else:
+            self.sequencer = Sequencer(log, state, self.clock.commit_ms, **options)
         self.switches: CancelSwitches = CancelSwitches(self.sequencer)
         self.removal: MarketRemoval = MarketRemoval(
             self.sequencer,
@@ -231,6 +278,53 @@ class Service(Server):
         )
         self.sockets: Mapping[str, WebSocketApp] = {"/ws": self.feed}
         self.books: BookCache = BookCache(state)
+
+    def _build_node(self, log: ReplicatedLog, options: dict[str, Any]) -> ReplicaSequencer:
+        """Build the sequencer of a node of a cluster, its role, and the way to the owner."""
+        settings, loop = self.settings, asyncio.get_running_loop()
+        keys = fingerprint(self.folder)
+
+        def ownership(epoch: int) -> Owner:
+            return Owner(epoch=epoch, node=node.name, url=node.url, keys=keys)
+
+        replica = ReplicaSequencer(
+            log, self.state, self.clock.commit_ms, ownership=ownership, keys=keys, **options
+        )
+        self.node = node = ClusterNode(
+            settings.node, replica, log.stream.send_beat, may_own=settings.role == AUTO
+        )
+        log.stream.follow_beats(lambda data: loop.call_soon_threadsafe(node.on_beat, data))
+        replica.on_role, replica.on_owner = self._on_role, node.on_owner
+        self.forwarding = Forwarding(self._ids_key, node, replica, self.guard.limiter.charge_payer)
+        return replica
+
+    def _on_role(self, is_owner: bool) -> None:
+        """Begin or end the work of the owner of a cluster's log."""
+        assert self.node is not None
+        self.node.on_role(is_owner)
+        if not is_owner:
+            self._end_sweeps()
+            return
+        self.guard.limiter.take_over()
+        self.switches.take_over()
+        self._begin_sweeps()
+        self._begin_switches()
+        exchange = changed_exchange(self.state.registry.exchange, self.settings)
+        if exchange is not None:
+            self._sweeps.append(asyncio.create_task(self._describe(exchange)))
+
+    def _end_sweeps(self) -> None:
+        sweeps, self._sweeps = self._sweeps, []
+        for task in sweeps:
+            task.cancel()
+
+    def listen(self, url: str) -> None:
+        """Note the base URL that this server listens at."""
+        if self.node is not None and self.forwarding is not None:
+            self.node.url = self.settings.node_url or url
+            host = urlsplit(self.node.url).hostname or self.settings.host
+            host = f"[{host}]" if ":" in host else host
+            self.node.address = f"{host}:{self.forwarding.port}"
 
     def _build_orders(self) -> None:
         self.lookup: OrderLookup = OrderLookup(self.state, self.history)
@@ -281,6 +375,8 @@ class Service(Server):
     def drain(self) -> None:
         """Accept no new orders; finish the accepted ones."""
         self.lifecycle.phase = Phase.DRAINING
+        if self.node is not None:
+            self.node.leave()
         if hasattr(self, "switches"):
             self.switches.stop()
         if hasattr(self, "operations"):
@@ -299,6 +395,7 @@ class Service(Server):
         if self._tasks:
             await self.switches.close()
             self.sequencer.stop()
+            self._end_sweeps()
             run, *others = self._tasks
             for task in others:
                 task.cancel()
@@ -306,6 +403,8 @@ class Service(Server):
                 await run
         if hasattr(self, "history"):  # it starts before the log was checked
             await self.history.close()
+        if self.forwarding is not None:
+            await self.forwarding.close()
         if self._log is not None:
             await asyncio.to_thread(self._log.close)
 

@@ -26,6 +26,11 @@ EMBEDDED: Final = "embedded"
 ANVIL: Final = "anvil"
 """Value of ``chain_node`` for the anvil on the PATH."""
 
+AUTO: Final = "auto"
+"""Value of ``role`` for a node that may own the log."""
+FOLLOWER: Final = "follower"
+"""Value of ``role`` for a node that never owns the log."""
+
 NO_DIALECT: Final = "none"
 """Value of ``dialect`` for a server without one."""
 POLYMARKET: Final = "polymarket"
@@ -53,6 +58,25 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """Folder of the log, the history and the secrets; created if missing."""
     environment: str = TEST
     """``test``, open without API keys, or ``production``."""
+    log: tuple[str, ...] = ()
+    """Servers of the replicated log of a cluster, nats URLs separated by commas; empty stores the
+    log in the data folder alone."""
+    log_name: str = "clob"
+    """Name of the replicated log, which several exchanges on the same servers must not share."""
+    log_replicas: int = 3
+    """Servers that store each command of the replicated log."""
+    log_monitors: tuple[str, ...] = ()
+    """Monitoring endpoints of these servers, http URLs separated by commas; empty uses port 8222 of
+    each."""
+    role: str = "auto"
+    """Role of the node in a cluster: ``auto`` owns the log when no other node does, ``follower``
+    never."""
+    node: str = ""
+    """Name of the node in a cluster, in its log lines as well; empty makes one up."""
+    node_url: str = ""
+    """Base URL of this node; the others reach it at its host. Empty uses the listening address."""
+    node_port: int = 0
+    """Port that the other nodes send changes to; 0 picks a free one."""
     dialect: str = "none"
     """``polymarket`` serves the interface of Polymarket's clients as well, in their EIP-712 domain
     and without a chain; ``none`` serves no other interface."""

@@ -65,6 +65,21 @@ class RootBody(Wire, frozen=True, kw_only=True):
     """The chain; null without one."""
 
 
+class NodeBody(Wire, frozen=True, kw_only=True):
+    """A node of a cluster."""
+
+    name: str
+    """Its name."""
+    role: str
+    """``owner``, which appends to the log, or ``follower``."""
+    epoch: int
+    """Number of the last ownership, rising by one with each owner."""
+    owner: str | None
+    """URL of the owner; null while there is none."""
+    lag: int
+    """Commands that the owner has applied and this node has not."""
+
+
 class HealthBody(Wire, frozen=True, kw_only=True):
     """Liveness of the server."""
 
@@ -81,6 +96,8 @@ class HealthBody(Wire, frozen=True, kw_only=True):
     """``ready``, ``starting``, ``rebuilding``, ``frozen`` or ``stopped``; orders do not need it."""
     clock: str
     """``sure``, or the reason why the time is not certain and changes are rejected."""
+    node: NodeBody | None
+    """The node; null without a cluster."""
 
 
 class TimeBody(Wire, frozen=True, kw_only=True):

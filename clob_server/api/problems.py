@@ -33,7 +33,9 @@ PROBLEMS: Final[Mapping[str, ProblemType]] = {
     "REQUEST_TIMEOUT": ProblemType(408, "Request timeout", True),
     "HEADERS_TOO_LARGE": ProblemType(431, "Headers too large"),
     "BAD_REQUEST": ProblemType(400, "Malformed HTTP request"),
-    # Changes, before they are charged to a budget.
+    # Changes, before they are charged to a budget; the first two in a cluster only.
+    "NO_OWNER": ProblemType(503, "No node owns the log", True),
+    "NOT_OWNER": ProblemType(503, "Another node owns the log", True),
     "CLOCK_UNSURE": ProblemType(503, "Clock not certain", True),
     # The site of the request.
     "HOST_NOT_ALLOWED": ProblemType(421, "Host not allowed"),

@@ -79,8 +79,8 @@ class ApiRequest:
     """One HTTP request; without a valid ``X-Request-Id`` it gets a new id."""
 
     __slots__ = (
-        "address", "body", "headers", "key", "operator", "pairs", "params", "request_id", "route",
-        "scope", "send_reply", "started_s", "usage",
+        "address", "applied_seq", "body", "headers", "key", "operator", "pairs", "params",
+        "request_id", "route", "scope", "send_reply", "started_s", "usage",
     )  # fmt: skip
 
     def __init__(self, route: str, scope: Scope, request_ids: RequestIds) -> None:
@@ -103,6 +103,8 @@ class ApiRequest:
         self.usage: Any = None
         """The usage of its rate limits, which the reply shows; None for a reply without them."""
         self.body: bytes = b""
+        self.applied_seq: int = 0
+        """Number of the last command that the reply to a change contains; 0 for none."""
         self.request_id: str = request_ids.of(self.headers.get(b"x-request-id"))
         """The id that logs and problems show."""
         self.send_reply: SendReply | None = None

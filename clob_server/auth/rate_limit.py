@@ -58,7 +58,8 @@ class RateLimiter:
         is_on: bool = True,
         tick_ms: Callable[[], int] = monotonic_ms,
     ) -> None:
-        self._registry = state.registry
+        self._state, self._registry = state, state.registry
+        self._keys: dict[bytes, str] = {}
         self._clock_ms = clock_ms
         self._is_on = is_on
         self._tick_ms = tick_ms
@@ -66,11 +67,7 @@ class RateLimiter:
         self._uncharged: deque[tuple[int, bytes, int]] = deque()
         self._payer = lru_cache(PAYERS_MAX)(lambda name: payer_of(secret, network(name)))
         state.on_recharge = self._recharge
-        tick, now_ms = tick_ms(), clock_ms()
-        for charged in state.charges:
-            age_ms = max(0, now_ms - charged.now_ms)
-            if age_ms < MINUTE_MS:
-                self._orders.put(charged.payer, tick - age_ms, charged.count)
+        self._count_logged()
 
     def payer(self, key: ApiKey | None, address: str) -> bytes:
         """Return the hashed name of the key or address that a request is charged to."""
@@ -118,6 +115,36 @@ class RateLimiter:
         if self._is_on and count:
             payer = self._payer(address if key is None else key.id)
             self._charge_orders(key, payer, count, self._tick_ms(), usage)
+
+    def charge_payer(self, payer: bytes) -> None:
+        """Count an order that another node has read, which is not in the log yet.
+
+        Raises:
+            ApiError: RATE_LIMITED.
+        """
+        if self._is_on:
+            self._charge_orders(self._key_of(payer), payer, 1, self._tick_ms(), None)
+
+    def _key_of(self, payer: bytes) -> ApiKey | None:
+        """Return the key of a budget, if it has one of its own."""
+        keys = self._registry.keys
+        if len(self._keys) != len(keys):
+            self._keys = {self._payer(name): name for name in keys}
+        return keys.get(self._keys.get(payer, ""))
+
+    def take_over(self) -> None:
+        """Continue with the orders that the log has, as a new process does."""
+        self._uncharged.clear()
+        self._orders = Windows()
+        self._count_logged()
+
+    def _count_logged(self) -> None:
+        """Count the orders of the last minute in the log."""
+        tick, now_ms = self._tick_ms(), self._clock_ms()
+        for charged in self._state.charges:
+            age_ms = max(0, now_ms - charged.now_ms)
+            if age_ms < MINUTE_MS:
+                self._orders.put(charged.payer, tick - age_ms, charged.count)
 
     def charge_work(self, usage: "Usage | None", count: int) -> None:
         """Count the work that a request turned out to be, in requests, even beyond the limit."""

@@ -10,7 +10,7 @@ from typing import Final, TypeAlias
 from clob import ClobError
 from clob.program import VersionAction, print_text, run_program
 from clob_server.auth.api_keys import ids_key
-from clob_server.cli import backup, deploy, keys, markets, repair, wallets
+from clob_server.cli import backup, cluster, deploy, keys, markets, repair, wallets
 from clob_server.cli.exit_codes import DONE, FAILED, UNUSABLE, complain
 from clob_server.cli.export import FORMATS, drop, droppable, export_journal, export_tables
 from clob_server.cli.options import add_options, path_argument, trimmed
@@ -77,6 +77,7 @@ def parser() -> argparse.ArgumentParser:
     wallets.add_commands(commands)
     deploy.add_commands(commands)
     backup.add_commands(commands)
+    cluster.add_command(commands)
     verifying = commands.add_parser(
         "verify",
         help="replay a log and compare every hash in it",

@@ -17,19 +17,37 @@ from clob.errors import InvalidSnapshotError, ReplayDiffersError
 from clob.wire.admin import BackupBody, PositionBody
 from clob_server.auth.api_keys import IDS, ids_key
 from clob_server.cli import remote
-from clob_server.cli.keys import add_folder, admin_token, folder_of, guarded, print_line
-from clob_server.cli.options import path_argument
+from clob_server.cli.keys import (
+    add_folder,
+    admin_token,
+    folder_of,
+    folder_with_log,
+    guarded,
+    print_line,
+)
+from clob_server.cli.options import add_options, path_argument, read_values
 from clob_server.cli.verify import AuditResult, audit
 from clob_server.core.clock import wall_clock_ms
 from clob_server.core.commands import AnyCommand, RecordRestore, encode
 from clob_server.core.recovery import recover, replay_frame, take_snapshot
 from clob_server.history import store
-from clob_server.log import Folder, LogDamagedError, LogError, LogLockedError, SqliteLog, Tail
+from clob_server.log import (
+    Folder,
+    LogDamagedError,
+    LogError,
+    LogLockedError,
+    SqliteLog,
+    Tail,
+    put_back,
+)
 from clob_server.log.backup import Contents, LogSource, copy_log
 from clob_server.log.files import TIP, decode_tip, make_folder, snapshot_names, sync_folder
 from clob_server.log.sqlite import DATABASE
-from clob_server.settings import SettingsError
+from clob_server.service import open_stream
+from clob_server.settings import Settings, SettingsError
 
+CLUSTER: Final = "log", "log_name", "log_replicas", "log_monitors"
+"""The settings of the log of a cluster."""
 STAGE: Final = "restore.new"
 """Folder in the data folder where a backup is checked before it is installed."""
 ASIDE: Final = "replaced-{now_ms}"
@@ -60,16 +78,20 @@ def add_commands(commands: "argparse._SubParsersAction[argparse.ArgumentParser]"
     backing.set_defaults(act=guarded(back_up))
     restoring = commands.add_parser(
         "restore",
-        help="install a backup of the log into a data folder",
+        help="install a backup of the log into a data folder, or a folder's log into a cluster",
         description="Check a backup by replaying it, and install it as the log of a data folder "
-        "that no server uses. The replaced files are kept. The restore is recorded in the log.",
+        "that no server uses. The replaced files are kept. The restore is recorded in the log. "
+        "With --log instead of a backup, append the commands of the data folder that the log of a "
+        "cluster lacks: to bring a single server into a cluster, or after the cluster lost some.",
     )
     restoring.add_argument(
         "backup",
+        nargs="?",
         type=path_argument,
         metavar="BACKUP",
         help=f"a folder with {DATABASE}, or a copy of {DATABASE} itself",
     )
+    add_options(restoring, CLUSTER)
     restoring.add_argument(
         "--accept-tail",
         action="store_true",
@@ -165,6 +187,11 @@ def keep_key(target: Path, key: bytes) -> None:
 
 def restore(arguments: Arguments, environ: Environ) -> None:
     """Check a backup, record the restore in it, and install it."""
+    if arguments.log is not None:
+        put_into_cluster(arguments, environ)
+        return
+    if arguments.backup is None:
+        raise SettingsError("restore needs a backup, or --log with the servers of a cluster")
     folder, source = folder_of(arguments, environ), arguments.backup
     if len(arguments.note) > NOTE_MAX:
         raise SettingsError(f"--note must have at most {NOTE_MAX} characters")
@@ -186,6 +213,17 @@ def restore(arguments: Arguments, environ: Environ) -> None:
     finally:
         shutil.rmtree(stage, ignore_errors=True)
     print_line(f"ok, restored up to command {last}; {text}")
+
+
+def put_into_cluster(arguments: Arguments, environ: Environ) -> None:
+    """Append the commands of a data folder that the log of a cluster lacks."""
+    settings = Settings(**read_values(vars(arguments), environ, CLUSTER))
+    with (
+        closing(SqliteLog(folder_with_log(arguments, environ))) as log,
+        closing(open_stream(settings)) as stream,
+    ):
+        count, last = put_back(log, stream), log.tail.seq
+    print_line(f"ok, {count:,} commands put into the cluster, which ends with command {last}")
 
 
 def end_of(folder: Path) -> Tail | None:

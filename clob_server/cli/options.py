@@ -22,7 +22,9 @@ from clob_server.core.registry import DAY_UNITS
 from clob_server.dialects.polymarket.wallets import check_dialect, defaults
 from clob_server.settings import (
     ANVIL,
+    AUTO,
     EMBEDDED,
+    FOLLOWER,
     NO_CHAIN,
     NO_DIALECT,
     POLYMARKET,
@@ -38,16 +40,20 @@ PREFIX: Final = "CLOB_"
 """Prefix of environment variables."""
 DEMO_DIR: Final = "clob-demo"
 """Default data folder of the demo."""
+NATS: Final = "nats://"
+"""Beginning of the URL of a server of the replicated log."""
 NUMBER_MAX: Final = 2**62
 """Largest number for settings without a lower limit."""
 
 _MAY_BE_0: Final = {
-    "port", "chain_port", "chain_quorum", "chain_from_block", "chain_final_blocks",
+    "port", "node_port", "chain_port", "chain_quorum", "chain_from_block", "chain_final_blocks",
     "maker_cool_down_s", "history_days", "connections_per_address_max", "drain_s", "chain_tip_gwei",
 }  # fmt: skip
 _LEAST: Final = {"headers_max_bytes": HEADERS_MIN}
 _MOST: Final = {
     "port": 65_535,
+    "log_replicas": 5,
+    "node_port": 65_535,
     "chain_port": 65_535,
     "headers_max_bytes": 2**20,
     "body_max_bytes": 2**24,
@@ -57,6 +63,7 @@ _MOST: Final = {
 _WORDS: Final = {
     "environment": (TEST, PRODUCTION),
     "dialect": (NO_DIALECT, POLYMARKET),
+    "role": (AUTO, FOLLOWER),
     "history": ("process", "thread"),
     "price_policy": ("nearest", "strict"),
     "log_level": ("debug", "info", "warning", "error"),
@@ -250,6 +257,24 @@ def check_proxies(proxies: Iterable[str]) -> None:
             ) from None
 
 
+def check_cluster(settings: Settings) -> None:
+    """Reject settings that a node of a cluster must not start with."""
+    if not settings.log:
+        return
+    for url in settings.log:
+        if not url.startswith(NATS):
+            rule = f"--log must be URLs that begin with {NATS}, separated by commas"
+            raise SettingsError(f"{rule}; got {url!r}")
+    if settings.node_url and not is_url(settings.node_url):
+        raise SettingsError(f"--node-url must be an http or https URL; got {settings.node_url!r}")
+    if settings.chain_source != NO_CHAIN:
+        raise SettingsError(f"--log needs --chain none; got {settings.chain_source!r}")
+    if settings.dialect != NO_DIALECT:
+        raise SettingsError(f"--log needs --dialect none; got {settings.dialect!r}")
+    if settings.demo:
+        raise SettingsError("--log cannot be used with --demo")
+
+
 def check(settings: Settings, given: Mapping[str, Any]) -> None:
     """Reject settings that a server must not start with."""
     if settings.dialect == POLYMARKET:
@@ -271,6 +296,7 @@ def check(settings: Settings, given: Mapping[str, Any]) -> None:
     check_proxies(settings.trusted_proxies)
     check_sites(settings)
     check_chain(settings)
+    check_cluster(settings)
     if settings.is_test:
         return
     missing = [option_of(name) for name in _DOMAIN if name not in given]

@@ -1,5 +1,6 @@
 """``clob-server run``: builds a server from its settings and runs it to its exit code."""
 
+import secrets
 import socket
 import sys
 from collections.abc import Mapping, MutableMapping, Sequence
@@ -7,6 +8,7 @@ from functools import partial
 from logging import getLogger
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
+from msgspec.structs import replace
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.middleware.cors import CORSMiddleware
 
@@ -41,6 +43,8 @@ EXPOSED_HEADERS: Final = (
     "X-Operation-Id", "RateLimit", "RateLimit-Policy", "X-RateLimit-Limit", "X-RateLimit-Remaining",
     "X-RateLimit-Reset",
 )  # fmt: skip
+NODE_BYTES: Final = 4
+"""Random bytes in the name of a node that has none in its settings."""
 NEAR: Final = {"0.0.0.0": LOOPBACK, "::": "::1"}
 """Address of this machine for a listener on all addresses."""
 RECURSION_MAX: Final = 1_000
@@ -59,6 +63,8 @@ def run(given: Mapping[str, str | None], environ: Mapping[str, str]) -> int:
     """
     try:
         settings = read_settings(given, environ)
+        if settings.log and not settings.node:
+            settings = replace(settings, node=secrets.token_hex(NODE_BYTES))
         check_address(settings.host, settings.port)
         service = Service(settings)
         demo = Demo(service) if settings.demo else None
@@ -68,13 +74,14 @@ def run(given: Mapping[str, str | None], environ: Mapping[str, str]) -> int:
             reset_folder(service.folder, settings)
     except (SettingsError, ClobError, OSError) as error:
         return report(error)
-    logging.configure(settings.log_level)
+    logging.configure(settings.log_level, node=settings.node)
     sys.setrecursionlimit(RECURSION_MAX)
     for warning in unknown_variables(environ):
         _LOG.warning(warning)
 
     def announce(host: str, port: int) -> None:
         address, reach = address_of(host, port), reach_of(settings, host, port)
+        service.listen(reach)
         if warning := unreachable(settings):
             _LOG.warning(warning)
         if demo is None:

@@ -418,6 +418,26 @@ class AdvanceClock(ServerBase, frozen=True, kw_only=True):
     """Milliseconds, positive; they add to those of earlier commands."""
 
 
+class Owner(Record, frozen=True, kw_only=True):
+    """The node of a cluster that appends to the log."""
+
+    epoch: int
+    """Number of the ownership, rising by one with each owner."""
+    node: str
+    """Name of the node."""
+    url: str
+    """Base URL by which the other nodes reach it."""
+    keys: bytes
+    """Fingerprint of the secret files that all nodes share."""
+
+
+class TakeOver(ServerBase, frozen=True, kw_only=True):
+    """Make a node the owner of the log; the one before appends nothing any more."""
+
+    KIND: ClassVar[int] = 175
+    owner: Owner
+
+
 ServerCommand: TypeAlias = (
     OrderCharge
     | AddKey
@@ -445,6 +465,7 @@ ServerCommand: TypeAlias = (
     | FireSwitch
     | KeepSwitches
     | AdvanceClock
+    | TakeOver
 )
 """A server command."""
 

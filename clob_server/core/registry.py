@@ -204,6 +204,7 @@ class _Kept(msgspec.Struct, frozen=True, array_like=True):
     switches: list[tuple[str, Switch]] = []
     ahead_ms: int = 0
     stalls: list[tuple[str, Stall]] = []
+    owner: commands.Owner | None = None
 
 
 class Registry:
@@ -233,6 +234,8 @@ class Registry:
         """Time of the latest command, Unix milliseconds."""
         self.epoch: int = 0
         """How often the log was restored from a backup."""
+        self.owner: commands.Owner | None = None
+        """The node that appends to the log of a cluster; None without one."""
         self.ahead_ms: int = 0
         """How far the server's time was moved ahead of the clock, milliseconds."""
         self._delegate_nonces: dict[str, int] = {}
@@ -268,6 +271,7 @@ class Registry:
             commands.FireSwitch: self._fire_switch,
             commands.KeepSwitches: lambda _: None,
             commands.AdvanceClock: self._advance_clock,
+            commands.TakeOver: self._take_over,
         }
 
     def apply(self, command: commands.ServerCommand) -> None:
@@ -373,6 +377,9 @@ class Registry:
     def _advance_clock(self, command: commands.AdvanceClock) -> None:
         self.ahead_ms += command.advance_ms
 
+    def _take_over(self, command: commands.TakeOver) -> None:
+        self.owner = command.owner
+
     # ----- snapshots ---------------------------------------------------------------------------
 
     def snapshot(self) -> bytes:
@@ -395,6 +402,7 @@ class Registry:
             switches=sorted(self.switches.items(), key=itemgetter(0)),
             ahead_ms=self.ahead_ms,
             stalls=sorted(self.stalls.items(), key=itemgetter(0)),
+            owner=self.owner,
         )
         return msgspec.msgpack.encode(kept)
 
@@ -432,6 +440,7 @@ class Registry:
         made.switches = dict(kept.switches)
         made.ahead_ms = kept.ahead_ms
         made.stalls = dict(kept.stalls)
+        made.owner = kept.owner
         return made
 
 

@@ -1,6 +1,10 @@
 """Rejections of server commands; ``clob.errors`` has those of engine commands."""
 
-from clob import RejectedError
+from clob import ClobError, RejectedError
+
+
+class NotOwnerError(ClobError, code="NOT_OWNER"):
+    """Another node of the cluster owns the log; nothing was written."""
 
 
 class UnknownKeyError(RejectedError, code="UNKNOWN_KEY"):

@@ -302,6 +302,8 @@ class Sequencer:
         """Number of the last command that was committed."""
         self.event_hash: bytes = event_hash
         """The event hash after that command."""
+        self.is_owner: bool = True
+        """Whether this process appends to the log; in a cluster one node does."""
         self._max_queued = max_queued
         self._charges = charges
         self._open_market = open_market
@@ -397,16 +399,7 @@ class Sequencer:
         self._thread = thread = LogThread("log")
         try:
             thread.enqueue(self._run_after_commit)
-            while self._is_open or self._queue:
-                await self._has_work.wait()
-                for _ in range(ROUNDS_MAX):  # 30 of 32 clients share a batch; 13 without this
-                    count = len(self._queue)
-                    await asyncio.sleep(0)  # lets requests that are already readable join
-                    if len(self._queue) == count:
-                        break
-                self._has_work.clear()
-                if self._queue:
-                    await self._commit(self._take_batch(), thread)
+            await self._work(thread)
         except BaseException as error:
             self._fail_queued(error)
             raise
@@ -414,6 +407,24 @@ class Sequencer:
             self._is_open = False
             self._thread = None
             thread.close()
+
+    async def _work(self, thread: LogThread) -> None:
+        """Commit batches while commands are accepted, and those that are queued then."""
+        while self._accepts or self._queue:
+            await self._has_work.wait()
+            for _ in range(ROUNDS_MAX):  # 30 of 32 clients share a batch; 13 without this
+                count = len(self._queue)
+                await asyncio.sleep(0)  # lets requests that are already readable join
+                if len(self._queue) == count:
+                    break
+            self._has_work.clear()
+            if self._queue:
+                await self._commit(self._take_batch(), thread)
+
+    @property
+    def _accepts(self) -> bool:
+        """Whether commands are accepted."""
+        return self._is_open
 
     def stop(self) -> None:
         """Reject new commands, finish the queued ones, then return from :meth:`run`."""
@@ -464,12 +475,7 @@ class Sequencer:
             await thread.run(partial(self._append, encoded))
             first, last = 0, len(commands)
             while first < last:
-                committed = self._apply(commands, first)
-                for listener in self._listeners:
-                    if (rest := listener(committed)) is not None:
-                        await asyncio.sleep(0)
-                        for _ in rest:
-                            await asyncio.sleep(0)
+                committed = await self._show(commands, first)
                 after = first + len(committed)
                 count = bisect_left(indexes, after)
                 for index, callback in zip(indexes[:count], callbacks, strict=False):
@@ -608,6 +614,16 @@ class Sequencer:
             if work >= WORK_MAX:
                 break
         self.seq += len(committed)
+        return committed
+
+    async def _show(self, commands: Sequence[AnyCommand], first: int) -> list[Committed]:
+        """Apply commands like :meth:`_apply`, and call the listeners with them."""
+        committed = self._apply(commands, first)
+        for listener in self._listeners:
+            if (rest := listener(committed)) is not None:
+                await asyncio.sleep(0)
+                for _ in rest:
+                    await asyncio.sleep(0)
         return committed
 
     def _run_after_commit(self) -> None:

@@ -23,6 +23,7 @@ from clob_server.core.commands import (
     SetHeartbeat,
 )
 from clob_server.core.registry import DISCONNECT, HEARTBEAT, Switch
+from clob_server.core.rejections import NotOwnerError
 from clob_server.core.sequencer import Callback, Committed, Sequencer
 
 TIMEOUT_MIN_MS: Final = 1_000
@@ -121,12 +122,20 @@ class CancelSwitches:
         self._ending: Final[set[Key]] = set()
         self._leases: Final[dict[str, set[SocketLease]]] = {}
         self._tasks: Final[set[asyncio.Task[None]]] = set()
-        self._stopped_ms: Final = sequencer.state.now_ms
+        self._stopped_ms = sequencer.state.now_ms
         self._is_on = True
         if self._armed:
             sequencer.prelude = self._fire_late
 
     # ----- start and end -----------------------------------------------------------------------
+
+    def take_over(self) -> None:
+        """Continue where the owner of the log before ended, like a new process."""
+        self._stopped_ms = self._state.now_ms
+        self._ending.clear()
+        self._is_on = True
+        if self._armed:
+            self._sequencer.prelude = self._fire_late
 
     def start(self) -> None:
         """Begin the deadlines of the switches that were armed when the last process ended."""
@@ -191,7 +200,16 @@ class CancelSwitches:
     # ----- WebSockets --------------------------------------------------------------------------
 
     def hold(self, maker: str) -> SocketLease:
-        """Note a WebSocket whose end cancels the orders of a maker."""
+        """Note a WebSocket whose end cancels the orders of a maker.
+
+        Raises:
+            NotOwnerError: another node commits the cancels.
+        """
+        if not self._sequencer.is_owner:
+            raise NotOwnerError(
+                "cancelOnDisconnect needs a WebSocket of the node that owns the log; `owner` at "
+                "/health has its URL"
+            )
         lease = SocketLease(self, maker)
         self._leases.setdefault(maker, set()).add(lease)
         key = (maker, DISCONNECT)

@@ -28,6 +28,9 @@ from clob_server.http.server import Request, Response, Route, Server
 from clob_server.log import LogFailedError
 from clob_server.telemetry.metrics import SECONDS
 
+APPLIED_SEQ: Final = b"x-applied-seq"
+"""Header with the last command that a reply contains."""
+
 _MARKETS: Final = "/api/markets/"
 _ORDERBOOK: Final = "/orderbook"
 _LOG: Final = logging.getLogger("clob_server.requests")
@@ -40,6 +43,7 @@ class Router:
         by_path: dict[str, dict[str, Endpoint]] = {}
         self.endpoints: Final = {route: Endpoint(server, route) for route in routes}
         """The endpoint of each route."""
+        self._by_name = {route.name: route for route in routes}
         for route, endpoint in self.endpoints.items():
             by_path.setdefault(route.path, {})[route.method] = endpoint
         self._hot: dict[tuple[str, str], Endpoint] = {
@@ -86,6 +90,12 @@ class Router:
             return False
         endpoint.at_once(scope, body, send_reply)
         return True
+
+    def start(self, name: str, scope: Scope, body: bytes, send_reply: SendReply) -> None:
+        """Handle a request that another node has sent, by the name of its route."""
+        route = self._by_name[name]
+        scope["method"] = route.method
+        self.endpoints[route].at_once(scope, body, send_reply)
 
     def _find(self, scope: Scope) -> "Endpoint | None":
         """Return the endpoint of a request if it is known without a search."""
@@ -142,6 +152,9 @@ class Endpoint:
         self._admit = server.guard.admit
         self._clock = server.clock
         self._needs_time = route.needs_time
+        self._writes = route.method not in ("GET", "")
+        self._sequencer = server.sequencer
+        self._forwarding = server.forwarding
         self._enqueue = server.sequencer.enqueue
         self._durations = RouteDurations()
         server.metrics.add_durations(route.name, self._durations)
@@ -157,21 +170,33 @@ class Endpoint:
         call = Request(self._route.name, scope, self._server.request_ids)
         call.server = self._server
         try:
-            if self._needs_time and self._clock.reason:
-                raise self._clock.error()
-            self._admit(call)
-            if scope["query_string"] and self._checks_query:
-                check_names(call.query(), self._query, kind="query parameter")
-            if self._route.reads_body:
-                call.body = await read_body(receive, call)
-            response = self._handle(call)
-            while isinstance(response, QueuedCommand):
-                response = response.then(await self._server.sequencer.try_submit(response.work))
-            answer = response if isinstance(response, Reply) else await response
+            forwarding = self._forwarding
+            if forwarding is not None and forwarding.takes(call) and self._writes:
+                if self._route.reads_body:
+                    call.body = await read_body(receive, call)
+                answer = await forwarding.send(call)
+            else:
+                answer = await self._answer(call, receive)
         except Exception as error:
             answer = self._reject(error, call)
+        if self._writes:
+            call.applied_seq = max(call.applied_seq, self._sequencer.seq)
         await send_reply(call, send, answer)
         self._finish(call, answer)
+
+    async def _answer(self, call: Request, receive: Receive) -> Reply:
+        """Admit and handle a request."""
+        if self._needs_time and self._clock.reason:
+            raise self._clock.error()
+        self._admit(call)
+        if call.scope["query_string"] and self._checks_query:
+            check_names(call.query(), self._query, kind="query parameter")
+        if self._route.reads_body:
+            call.body = await read_body(receive, call)
+        response = self._handle(call)
+        while isinstance(response, QueuedCommand):
+            response = response.then(await self._sequencer.try_submit(response.work))
+        return response if isinstance(response, Reply) else await response
 
     # ----- at once -----------------------------------------------------------------------------
 
@@ -180,6 +205,10 @@ class Endpoint:
         call = Request(self._route.name, scope, self._server.request_ids)
         call.server, call.body, call.send_reply = self._server, body, send_reply
         try:
+            forwarding = self._forwarding
+            if forwarding is not None and forwarding.takes(call) and self._writes:
+                self._send(call, forwarding.send(call))
+                return
             if self._needs_time and self._clock.reason:
                 raise self._clock.error()
             self._admit(call)
@@ -190,7 +219,7 @@ class Endpoint:
                 self._enqueue(response.work, partial(self._on_committed, call, response))
                 return
         except Exception as error:
-            response = self._reject(error, call)
+            response = self._reject_queued(error, call)
         self._send(call, response)
 
     def _on_committed(
@@ -205,13 +234,22 @@ class Endpoint:
                 self._enqueue(response.work, partial(self._on_committed, call, response))
                 return
         except Exception as error:
-            response = self._reject(error, call)
+            response = self._reject_queued(error, call)
         self._send(call, response)
+
+    def _reject_queued(self, error: Exception, call: Request) -> Reply | Awaitable[Reply]:
+        """Return the reply to a request whose command was rejected, or that of the next owner."""
+        forwarding = self._forwarding
+        if forwarding is not None and self._writes and forwarding.takes_back(call, error):
+            return forwarding.send(call)
+        return self._reject(error, call)
 
     def _send(self, call: Request, response: Reply | Awaitable[Reply]) -> None:
         """Send a reply, or start the task that waits for it; a client that left gets nothing."""
         if isinstance(response, Reply):
             assert call.send_reply is not None
+            if self._writes:
+                call.applied_seq = max(call.applied_seq, self._sequencer.seq)
             if len(response.body) > COMPRESS_MIN:
                 response = compressed(response, call)
             call.send_reply(response.status, header_lines(response, call), response.body)
@@ -286,10 +324,12 @@ async def send_reply(call: Request, send: Send, answer: Reply) -> None:
 def all_headers(answer: Reply, call: Request) -> Headers:
     """Return all headers of a reply."""
     lines = usage_lines(call).split(b"\r\n")[:-1]
+    applied: Headers = ((APPLIED_SEQ, b"%d" % call.applied_seq),) if call.applied_seq else ()
     return (
         (b"content-type", answer.content_type),
         (b"content-length", b"%d" % len(answer.body)),
         (b"x-request-id", call.request_id.encode()),
+        *applied,
         *answer.headers,
         *[(name, value) for name, _, value in (line.partition(b": ") for line in lines)],
     )
@@ -299,6 +339,8 @@ def header_lines(answer: Reply, call: Request) -> bytes:
     """Return all headers of a reply as lines of HTTP/1.1."""
     headers = answer.headers
     more = b"".join([b"%b: %b\r\n" % header for header in headers]) if headers else b""
+    if call.applied_seq:
+        more = b"%bx-applied-seq: %d\r\n" % (more, call.applied_seq)
     return b"content-type: %b\r\ncontent-length: %d\r\nx-request-id: %b\r\n%b%b" % (
         answer.content_type,
         len(answer.body),

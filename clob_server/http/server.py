@@ -9,6 +9,8 @@ from clob.signing import Domain
 from clob_server.api.request import ApiRequest, Receive, Reply, RequestIds, Scope, Send
 from clob_server.auth.guard import Guard
 from clob_server.chain.client import ChainClient
+from clob_server.cluster.forward import Forwarding
+from clob_server.cluster.node import ClusterNode
 from clob_server.core.clock import ClockGuard
 from clob_server.core.ids import Ids
 from clob_server.core.lifecycle import Lifecycle
@@ -62,6 +64,10 @@ class Server:
     """Used on the thread of the sequencer only."""
     state: ServerState
     sequencer: Sequencer
+    node: ClusterNode | None
+    """The role of this node in a cluster; None without one."""
+    forwarding: Forwarding | None
+    """Sends changes to the owner of a cluster's log; None without a cluster."""
     ids: Ids
     switches: CancelSwitches
     guard: Guard

@@ -53,6 +53,11 @@ def stored_subject_of(name: str) -> str:
     return f"clob.stored.{name}"
 
 
+def beat_subject_of(name: str) -> str:
+    """Return the subject of the signs of life of the writer of a stream; they are not stored."""
+    return f"clob.beat.{name}"
+
+
 def read_varz(url: str) -> dict[str, Any] | str:
     """Return the ``/varz`` document of a monitoring endpoint, or why it cannot be read."""
     try:

@@ -15,7 +15,7 @@ import re
 import secrets
 import threading
 import time
-from collections.abc import Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeVar
@@ -33,6 +33,7 @@ from clob_server.log.base import (
     Tail,
 )
 from clob_server.log.cluster_checks import (
+    beat_subject_of,
     read_varz,
     server_fault,
     stored_subject_of,
@@ -146,6 +147,7 @@ class FrameStream:
         self._arrived: dict[int, StoredFrame] = {}
         self._arrived_bytes = 0
         self._next_look = 0.0
+        self._beats: set[asyncio.Task[None]] = set()
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._work, name="nats", daemon=True)
         self._thread.start()
@@ -471,6 +473,36 @@ class FrameStream:
             frames.append(found)
             after += 1
         return frames
+
+    # ----- signs of life ---------------------------------------------------------------------
+
+    def send_beat(self, data: bytes) -> None:
+        """Send a sign of life to the other users of the stream; returns at once.
+
+        One that cannot be sent now is dropped. May be called from any thread.
+        """
+        with suppress(RuntimeError):  # the stream was closed
+            self._loop.call_soon_threadsafe(self._begin_beat, data)
+
+    def _begin_beat(self, data: bytes) -> None:
+        if self.is_connected:
+            task = self._loop.create_task(self._client.publish(beat_subject_of(self.name), data))
+            self._beats.add(task)
+            task.add_done_callback(self._on_beat_sent)
+
+    def _on_beat_sent(self, task: "asyncio.Task[None]") -> None:
+        """Forget a sign of life that was sent; one that was not is missed by the others."""
+        self._beats.discard(task)
+        if not task.cancelled():
+            task.exception()
+
+    def follow_beats(self, on_beat: Callable[[bytes], object]) -> None:
+        """Call ``on_beat`` with each sign of life, the own ones included, on another thread."""
+
+        async def receive(message: Any) -> None:
+            on_beat(message.data)
+
+        self._run(self._client.subscribe(beat_subject_of(self.name), cb=receive))
 
     # ----- dropping --------------------------------------------------------------------------
 

@@ -68,7 +68,8 @@ class ReplicatedLog(SqliteLog):
         files: Folder | None = None,
         accept_tail: bool = False,
     ) -> None:
-        self._stream = stream
+        self.stream: Final = stream
+        """The stream in the cluster."""
         self._is_uncertain = False
         self._next_check = 0.0
         try:
@@ -85,7 +86,7 @@ class ReplicatedLog(SqliteLog):
     @property
     def is_connected(self) -> bool:
         """Whether there is a connection to a server of the cluster."""
-        return self._stream.is_connected
+        return self.stream.is_connected
 
     def pull(self, timeout_s: float) -> list[Frame]:
         """Store the frames that other nodes have appended, and return them.
@@ -108,7 +109,7 @@ class ReplicatedLog(SqliteLog):
             LogFailedError: the frames cannot be stored; the process must end.
         """
         self._check_failed()
-        stored = self._stream.wait(self._place, timeout_s)
+        stored = self.stream.wait(self._place, timeout_s)
         if not stored:
             if not self._check_end():
                 self._check_length()
@@ -119,10 +120,10 @@ class ReplicatedLog(SqliteLog):
         try:
             frames = self.extend([each.frame for each in stored])
         except FrameNewerError as error:
-            raise LogNewerError(f"stream {self._stream.name}: {error}") from error
+            raise LogNewerError(f"stream {self.stream.name}: {error}") from error
         except FrameError as error:
             raise LogDivergedError(
-                f"the frame after command {self.tail.seq} in stream {self._stream.name} does not "
+                f"the frame after command {self.tail.seq} in stream {self.stream.name} does not "
                 f"follow the local log: {error}"
             ) from error
         self._place = stored[-1].place
@@ -135,7 +136,7 @@ class ReplicatedLog(SqliteLog):
             raise LogFailedError("an append failed before; restart the process to read its result")
         self._check_end()
         try:
-            place = self._stream.append(frame, first, tail.seq, self._place)
+            place = self.stream.append(frame, first, tail.seq, self._place)
         except LogFailedError:
             self._is_uncertain = True
             raise
@@ -155,30 +156,30 @@ class ReplicatedLog(SqliteLog):
         if now < self._next_check or not self._place or not self.is_connected:
             return True
         self._next_check = now + CHECK_S
-        found = self._stream.read(self._place - 1, 1)
+        found = self.stream.read(self._place - 1, 1)
         if not found or found[0].place != self._place:
             return False
         if found[0].tail != self.tail:
-            raise _diverged(self, self._stream)
+            raise _diverged(self, self.stream)
         return True
 
     def _check_length(self) -> None:
         """Raise if the stream ends before the local log; ignore servers that do not answer."""
         with suppress(ClusterUnreachableError):
-            if self._stream.extent(0)[1] < self._place:
-                place_of(self, self._stream)
+            if self.stream.extent(0)[1] < self._place:
+                place_of(self, self.stream)
 
     def _delete(self, last: Tail) -> int:
         """Drop frames from the stream, then from the local log."""
-        stored = _frame_with(self._stream, last.seq)
+        stored = _frame_with(self.stream, last.seq)
         if stored is not None:
-            self._stream.drop(stored.place if stored.last == last.seq else stored.place - 1)
+            self.stream.drop(stored.place if stored.last == last.seq else stored.place - 1)
         return super()._delete(last)
 
     def close(self) -> None:
         """Close the log and the stream."""
         super().close()
-        self._stream.close()
+        self.stream.close()
 
 
 def put_back(local: SqliteLog, stream: FrameStream) -> int:

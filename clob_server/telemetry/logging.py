@@ -7,6 +7,7 @@ packages log warnings and errors only, since their lower levels may contain head
 import logging
 import sys
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any, Final, TextIO
 
 import msgspec
@@ -64,23 +65,32 @@ def plain(value: object) -> str:
     return text if simple else _ENCODER.encode(text).decode()
 
 
-def configure(level: str, stream: TextIO | None = None) -> None:
+def configure(level: str, stream: TextIO | None = None, *, node: str = "") -> None:
     """Configure logging of the process.
 
     Args:
         level: minimum level of the server's own records.
         stream: output; None for standard error.
+        node: name of the node, a field of every line; empty without a cluster.
     """
     out = sys.stderr if stream is None else stream
     handler = logging.StreamHandler(out)
     handler.setFormatter(PlainFormatter() if out.isatty() else JsonFormatter())
     handler.addFilter(is_not_startup_failure)
+    if node:
+        handler.addFilter(partial(name_node, node))
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(logging.WARNING)
     logging.getLogger(OURS).setLevel(level.upper())
     # a closed terminal or pipe must not cause tracebacks
     logging.raiseExceptions = False
+
+
+def name_node(node: str, record: logging.LogRecord) -> bool:
+    """Add the name of the node to a record."""
+    record.node = node
+    return True
 
 
 def is_not_startup_failure(record: logging.LogRecord) -> bool:

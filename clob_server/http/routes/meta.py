@@ -13,6 +13,7 @@ from clob.wire.info import (
     AdvancedClockBody,
     AdvanceRequest,
     HealthBody,
+    NodeBody,
     ReadyBody,
     RootBody,
     RootChain,
@@ -147,7 +148,23 @@ async def health(call: Request) -> Reply:
             chain=server.chain.stage.value,
             clock=server.clock.reason or "sure",
             history=server.history.status,
+            node=node_of(server),
         )
+    )
+
+
+def node_of(server: Server) -> NodeBody | None:
+    """Return the JSON of a node; None without a cluster."""
+    node = server.node
+    if node is None:
+        return None
+    owner = node.owner
+    return NodeBody(
+        name=node.name,
+        role=node.role,
+        epoch=node.epoch,
+        owner=None if owner is None else owner.url,
+        lag=node.lag,
     )
 
 

@@ -1,0 +1,225 @@
+"""``clob-server cluster``: runs the nodes of a cluster and the servers of its log on one machine.
+
+It is for trying a cluster out, and for tests of programs that talk to one: everything runs on
+loopback, and a process that ends is started again.
+"""
+
+import argparse
+import json
+import shutil
+import signal
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from clob.program import print_text
+from clob_server.auth.api_keys import IDS, TOKENS, secret
+from clob_server.cli.exit_codes import DONE, FAILED, UNUSABLE, complain
+from clob_server.cli.options import path_argument
+from clob_server.log.files import make_folder
+
+NUM_SERVERS: Final = 3
+"""Servers of the replicated log."""
+SERVER_PORTS: Final = 4222, 6222, 8222
+"""First port of the servers for clients, for each other, and for monitoring."""
+START_S: Final = 60.0
+"""Seconds for the servers of the log to start."""
+END_S: Final = 15.0
+"""Seconds for a process to end."""
+TICK_S: Final = 0.1
+"""Seconds between two looks for processes that ended."""
+AGAIN_S: Final = 3.0
+"""Seconds until a process that ended is started again."""
+
+
+class ClusterProgram(NamedTuple):
+    """A program of the cluster."""
+
+    name: str
+    command: list[str]
+    folder: Path
+
+
+def add_command(commands: Any) -> None:
+    """Add the command to the parser."""
+    described = commands.add_parser(
+        "cluster",
+        help="run a cluster of nodes on this machine",
+        description="Run three servers of a replicated log (nats-server) and some nodes over it on "
+        "loopback, until Ctrl-C. A process that ends is started again, so that any of them can be "
+        "killed meanwhile.",
+        epilog="Arguments after -- are options of every node: clob-server cluster -- --rate-limits "
+        "off. Exit code: 0 after Ctrl-C, 1 a program did not start, 2 nats-server is missing.",
+    )
+    described.add_argument(
+        "--folder",
+        type=path_argument,
+        default=Path("clob-cluster"),
+        metavar="FOLDER",
+        help="folder of all data; default: %(default)s",
+    )
+    described.add_argument(
+        "--nodes", type=int, default=3, metavar="N", help="number of nodes; default: %(default)s"
+    )
+    described.add_argument(
+        "--port",
+        type=int,
+        default=8000,
+        metavar="N",
+        help="port of the first node, the others follow; default: %(default)s",
+    )
+    described.add_argument(
+        "--nats-server",
+        default="nats-server",
+        metavar="PATH",
+        help="the server of the log, 2.12.3 or later; default: the one on the PATH",
+    )
+    described.add_argument("options", nargs="*", metavar="OPTION", help="options of every node")
+    described.set_defaults(act=run_cluster)
+
+
+def run_cluster(arguments: argparse.Namespace, _: Mapping[str, str]) -> int:
+    """Run a cluster until SIGTERM or Ctrl-C; return the exit code."""
+    binary = shutil.which(arguments.nats_server)
+    if binary is None:
+        rule = "nats-server 2.12.3 or later is needed; --nats-server names it"
+        return complain(f"{rule}; {arguments.nats_server!r} was not found", UNUSABLE)
+    folder: Path = arguments.folder.absolute()
+    processes = Processes()
+    signal.signal(signal.SIGTERM, interrupt)
+    try:
+        for server in servers_of(folder, binary):
+            processes.start(server)
+        if not wait_for_servers():
+            return complain(f"the servers of the log did not start; see {folder}/nats*/log", FAILED)
+        nodes = nodes_of(folder, arguments.nodes, arguments.port, arguments.options)
+        for node in nodes:
+            processes.start(node)
+        ports = range(arguments.port, arguments.port + len(nodes))
+        lines = [f"listening on http://127.0.0.1:{port}\n" for port in ports]
+        print_text("".join(lines) + f"process ids and logs are in {folder}\n", flush=True)
+        while True:
+            time.sleep(TICK_S)
+            processes.check()
+    except KeyboardInterrupt:
+        return DONE
+    finally:
+        processes.end()
+
+
+def interrupt(*_: object) -> None:
+    """End the command on SIGTERM as on Ctrl-C."""
+    raise KeyboardInterrupt
+
+
+class Processes:
+    """The processes of a cluster."""
+
+    def __init__(self) -> None:
+        self._running: dict[str, tuple[ClusterProgram, subprocess.Popen[bytes]]] = {}
+        self._due: dict[str, tuple[ClusterProgram, float]] = {}
+
+    def start(self, program: ClusterProgram) -> None:
+        """Start a program; its output goes to the file ``log``, its id to ``pid``."""
+        make_folder(program.folder)
+        with (program.folder / "log").open("ab") as log:
+            process = subprocess.Popen(program.command, stdout=log, stderr=log)
+        (program.folder / "pid").write_text(f"{process.pid}\n")
+        self._running[program.name] = program, process
+
+    def check(self) -> None:
+        """Start the programs again that have ended some seconds ago."""
+        for name, (program, process) in list(self._running.items()):
+            if process.poll() is not None:
+                print_text(f"{name} ended ({process.returncode}); it starts again\n", flush=True)
+                del self._running[name]
+                self._due[name] = program, time.monotonic() + AGAIN_S
+        for name, (program, at) in list(self._due.items()):
+            if time.monotonic() >= at:
+                del self._due[name]
+                self.start(program)
+
+    def end(self) -> None:
+        """Stop all processes, the nodes before the servers of their log."""
+        for _, process in reversed(self._running.values()):
+            process.terminate()
+            try:
+                process.wait(END_S)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+
+
+# ----- the programs --------------------------------------------------------------------------
+
+
+def servers_of(folder: Path, binary: str) -> list[ClusterProgram]:
+    """Write the configuration of the servers of the log, and return them as programs."""
+    client, route, monitor = SERVER_PORTS
+    routes = [f"nats://127.0.0.1:{route + each}" for each in range(NUM_SERVERS)]
+    programs = []
+    for number in range(NUM_SERVERS):
+        name = f"nats{number + 1}"
+        place = folder / name
+        make_folder(place)
+        settings = {
+            "server_name": name,
+            "listen": f"127.0.0.1:{client + number}",
+            "http": f"127.0.0.1:{monitor + number}",
+            "max_payload": 8 << 20,
+            "jetstream": {"store_dir": str(place / "data"), "sync_interval": "always"},
+            "cluster": {
+                "name": "clob",
+                "listen": f"127.0.0.1:{route + number}",
+                "routes": routes,
+                "ping_interval": "2s",
+            },
+        }
+        path = place / "nats.conf"
+        path.write_text(json.dumps(settings, indent=2))
+        programs.append(ClusterProgram(name, [binary, "-c", str(path)], place))
+    return programs
+
+
+def monitors() -> list[str]:
+    """Return the URLs of the monitoring endpoints of the servers."""
+    return [f"http://127.0.0.1:{SERVER_PORTS[2] + each}" for each in range(NUM_SERVERS)]
+
+
+def wait_for_servers() -> bool:
+    """Wait until every server of the log is ready; return whether they are."""
+    end = time.monotonic() + START_S
+    waiting = monitors()
+    while waiting and time.monotonic() < end:
+        with suppress(OSError), urllib.request.urlopen(f"{waiting[0]}/healthz", timeout=1):
+            waiting.pop(0)
+            continue
+        time.sleep(TICK_S)
+    return not waiting
+
+
+def nodes_of(folder: Path, count: int, port: int, options: Sequence[str]) -> list[ClusterProgram]:
+    """Return the nodes as programs; they share the secret files of the first one."""
+    servers = ",".join(f"nats://127.0.0.1:{SERVER_PORTS[0] + each}" for each in range(NUM_SERVERS))
+    programs = []
+    for number in range(count):
+        name = f"node{number + 1}"
+        place = folder / name
+        make_folder(place)
+        for kept in (IDS, TOKENS):
+            path = place / kept
+            if not path.exists():
+                secret(place, kept)
+                path.write_bytes((folder / "node1" / kept).read_bytes())
+        command = [
+            sys.executable, "-m", "clob_server", "run", "--chain", "none",
+            "--port", str(port + number), "--data-dir", str(place), "--node", name,
+            "--log", servers, "--log-monitors", ",".join(monitors()), *options,
+        ]  # fmt: skip
+        programs.append(ClusterProgram(name, command, place))
+    return programs

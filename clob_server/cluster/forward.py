@@ -1,0 +1,328 @@
+"""Sends changes on to the owner of the log, and handles those that other nodes send.
+
+A follower sends an order that it has parsed and verified as a command, and reads the result from
+its own copy of the log; any other request goes to the owner whole. Nothing is sent twice unless the
+owner said that nothing was done.
+"""
+
+import asyncio
+from collections.abc import Callable
+from itertools import count
+from typing import Final
+
+from clob import ClobError
+from clob.codec import decode, encode
+from clob.commands import Submit
+from clob_server.api.problems import PROBLEMS, ApiError
+from clob_server.api.request import JSON, ApiRequest, Reply, Scope, SendReply
+from clob_server.cluster.messages import PeerAnswer, PeerCall, PeerPlace, PeerPlaced
+from clob_server.cluster.node import ClusterNode
+from clob_server.cluster.peers import FollowerPeer, OwnerPeer
+from clob_server.cluster.replica import ReplicaSequencer
+from clob_server.core.rejections import NotOwnerError
+from clob_server.core.sequencer import (
+    Callback,
+    Committed,
+    CommitUnknownError,
+    NewOrder,
+    QueueFullError,
+)
+
+WAIT_S: Final = 10.0
+"""Seconds that a request waits for an owner."""
+RETRY_S: Final = 0.02
+"""Seconds until the owner is looked up again."""
+LINK_S: Final = 0.1
+"""Seconds between two looks at the connection to the owner."""
+CONNECT_S: Final = 1.0
+"""Seconds for a connection to the owner."""
+PLACING: Final = frozenset({"create_order"})
+"""Routes that a follower handles itself up to the command."""
+REPLY_S: Final = 60.0
+"""Seconds that the owner may take for a reply."""
+UNANSWERED_MAX: Final = 10_000
+"""Messages to the owner without a reply."""
+FROM_NODE: Final = "clob.node"
+"""Key in the scope of a request that another node has sent."""
+
+_DROPPED: Final = frozenset({b"accept-encoding", b"connection", b"content-length", b"expect"})
+_NOT_COPIED: Final = frozenset(
+    {b"content-type", b"content-length", b"x-request-id", b"x-applied-seq"}
+)
+_NOT_OWNER: Final = b'"code":"NOT_OWNER"'
+
+
+class Forwarding:
+    """The connections of this node to the owner, and those of followers to this node.
+
+    Args:
+        key: the secret that all nodes share.
+        node: the role of this node.
+        replica: its sequencer.
+        charge: counts an order of another node against its budget; raises RATE_LIMITED.
+    """
+
+    def __init__(
+        self,
+        key: bytes,
+        node: ClusterNode,
+        replica: ReplicaSequencer,
+        charge: Callable[[bytes], None],
+    ) -> None:
+        self.start_call: Callable[[str, Scope, bytes, SendReply], None] = reject_call
+        """Starts a request of another node: route, scope, body, and where its reply goes."""
+        self._key, self._node, self._replica, self._charge = key, node, replica, charge
+        self._numbers = count(1)
+        self._peer: OwnerPeer | None = None
+        self._owner_address = ""
+        self._connecting = asyncio.Lock()
+        self._calls: dict[int, asyncio.Future[PeerAnswer]] = {}
+        self._places: dict[int, Callback] = {}
+        self._followers: set[FollowerPeer] = set()
+        self._server: asyncio.Server | None = None
+        replica.place_elsewhere = self._place
+
+    # ----- to the owner ------------------------------------------------------------------------
+
+    def takes(self, call: ApiRequest) -> bool:
+        """Return whether a change is handled by the owner, not here.
+
+        A follower handles orders itself as far as it can: it parses and verifies them.
+        """
+        if FROM_NODE in call.scope or self._node.is_owner:
+            return False
+        return call.route not in PLACING or not self._has_link
+
+    def takes_back(self, call: ApiRequest, error: Exception) -> bool:
+        """Return whether a request goes to the next owner, since nothing was done."""
+        return isinstance(error, NotOwnerError) and FROM_NODE not in call.scope
+
+    async def send(self, call: ApiRequest) -> Reply:
+        """Send a request to the owner; return its reply once this node has applied the change.
+
+        Raises:
+            ApiError: NO_OWNER, nothing was done; OUTCOME_UNKNOWN, the owner ended meanwhile.
+        """
+        loop = asyncio.get_running_loop()
+        end = loop.time() + WAIT_S
+        while loop.time() < end:
+            peer = await self._link()
+            answer = None if peer is None else await self._ask(peer, call)
+            if answer is None or (answer.status == 503 and _NOT_OWNER in answer.body):
+                await asyncio.sleep(RETRY_S)
+                continue
+            reply, call.applied_seq = reply_of(answer)
+            await self._node.wait_for(call.applied_seq)
+            return reply
+        raise ApiError("NO_OWNER", f"no node owned the log within {WAIT_S:g} s; nothing was done")
+
+    async def _ask(self, peer: OwnerPeer, call: ApiRequest) -> PeerAnswer:
+        """Send a request, and wait for its answer."""
+        self._check_room()
+        number, scope = next(self._numbers), call.scope
+        future = self._calls[number] = asyncio.get_running_loop().create_future()
+        headers = [header for header in call.headers.items() if header[0] not in _DROPPED]
+        headers.append((b"x-request-id", call.request_id.encode()))
+        message = PeerCall(
+            number, call.route, scope["path"], scope["query_string"], call.params, headers,
+            call.body, call.address,
+        )  # fmt: skip
+        peer.send(message)
+        try:
+            return await asyncio.wait_for(future, REPLY_S)
+        except TimeoutError:
+            raise unknown("the owner did not answer in time") from None
+        finally:
+            self._calls.pop(number, None)
+
+    def _place(self, new: NewOrder, callback: Callback) -> None:
+        """Send an order to the owner; ``callback`` receives the result once it is applied here.
+
+        Raises:
+            NotOwnerError: there is no connection to an owner.
+            QueueFullError: too many messages wait for a reply.
+        """
+        if not self._has_link:
+            raise NotOwnerError("this node has no connection to the owner of the log")
+        assert self._peer is not None
+        self._check_room()
+        number = next(self._numbers)
+        self._places[number] = callback
+        self._peer.send(PeerPlace(number, encode(new.submit), new.opener, new.payer))
+
+    def _check_room(self) -> None:
+        if len(self._calls) + len(self._places) >= UNANSWERED_MAX:
+            raise QueueFullError(f"{UNANSWERED_MAX:,} requests wait for the owner; retry later")
+
+    def _on_message(self, message: PeerAnswer | PeerPlaced) -> None:
+        """Hand the reply of the owner to its request."""
+        if type(message) is PeerAnswer:
+            future = self._calls.get(message.number)
+            if future is not None and not future.done():
+                future.set_result(message)
+            return
+        assert type(message) is PeerPlaced
+        callback = self._places.pop(message.number, None)
+        if callback is None:
+            return
+        if message.seq:
+            self._replica.when_applied(message.seq, callback)
+        elif message.code == NotOwnerError.code:
+            callback(NotOwnerError(message.text))
+        else:
+            known = message.code in PROBLEMS
+            callback(ApiError(message.code, message.text) if known else unknown(message.text))
+
+    # ----- the connection to the owner ---------------------------------------------------------
+
+    @property
+    def _has_link(self) -> bool:
+        owner = self._node.owner
+        return (
+            owner is not None
+            and self._peer is not None
+            and self._peer.is_open
+            and owner.address == self._owner_address
+        )
+
+    async def run(self) -> None:
+        """Keep a connection to the owner while this node follows one, until cancelled."""
+        while True:
+            if not self._node.is_owner:
+                await self._link()
+            await asyncio.sleep(LINK_S)
+
+    async def _link(self) -> OwnerPeer | None:
+        """Return the connection to the owner; None if there is none."""
+        async with self._connecting:
+            if self._has_link:
+                return self._peer
+            owner = self._node.owner
+            if owner is None:
+                return None
+            self._unlink("another node became the owner")
+            opened = asyncio.get_running_loop().create_future()
+            host, _, port = owner.address.rpartition(":")
+            try:
+                async with asyncio.timeout(CONNECT_S):
+                    _, peer = await asyncio.get_running_loop().create_connection(
+                        lambda: self._new_peer(opened), host.strip("[]"), int(port)
+                    )
+                    await opened
+            except (OSError, TimeoutError, ConnectionError):
+                return None
+            self._peer, self._owner_address = peer, owner.address
+            return peer
+
+    def _new_peer(self, opened: "asyncio.Future[None]") -> OwnerPeer:
+        peer: OwnerPeer
+
+        def on_open() -> None:
+            if not opened.done():
+                opened.set_result(None)
+
+        def on_end() -> None:
+            if not opened.done():
+                opened.set_exception(ConnectionError())
+            if self._peer is peer:
+                self._unlink("the owner of the log ended")
+
+        peer = OwnerPeer(self._key, self._node.name, on_open, self._on_message, on_end)
+        return peer
+
+    def _unlink(self, reason: str) -> None:
+        """Close the connection to the owner; the outcome of what it did not answer is unknown."""
+        peer, self._peer = self._peer, None
+        if peer is not None:
+            peer.transport.close()
+        calls, self._calls = self._calls, {}
+        for future in calls.values():
+            if not future.done():
+                future.set_exception(unknown(reason))
+        places, self._places = self._places, {}
+        for callback in places.values():
+            callback(CommitUnknownError(f"{reason}, so it is unknown whether this was done"))
+
+    # ----- from followers ----------------------------------------------------------------------
+
+    async def listen(self, host: str, port: int) -> None:
+        """Listen for other nodes."""
+        loop = asyncio.get_running_loop()
+        self._server = await loop.create_server(
+            lambda: FollowerPeer(self._key, self, self._followers), host, port
+        )
+
+    @property
+    def port(self) -> int:
+        """The port that this node listens at for other nodes."""
+        assert self._server is not None
+        port: int = self._server.sockets[0].getsockname()[1]
+        return port
+
+    def call(self, call: PeerCall, reply: Callable[[PeerAnswer], None]) -> None:
+        """Handle a request that another node has sent."""
+
+        def send_reply(status: int, lines: bytes, body: bytes) -> bool:
+            reply(PeerAnswer(call.number, status, lines, body))
+            return True
+
+        scope = {
+            "type": "http",
+            "path": call.path,
+            "path_params": call.params,
+            "query_string": call.query,
+            "headers": call.headers,
+            "client": (call.address, 0),
+            FROM_NODE: True,
+        }
+        self.start_call(call.route, scope, call.body, send_reply)
+
+    def place(self, place: PeerPlace, reply: Callable[[PeerPlaced], None]) -> None:
+        """Place an order that another node has verified."""
+
+        def on_done(result: Committed | Exception) -> None:
+            if isinstance(result, Committed):
+                reply(PeerPlaced(place.number, result.seq))
+            else:
+                reply(PeerPlaced(place.number, 0, getattr(result, "code", ""), str(result)))
+
+        try:
+            submit = decode(place.submit)
+            assert type(submit) is Submit
+            if self._node.is_owner and place.payer is not None:
+                self._charge(place.payer)
+            self._replica.enqueue_here(NewOrder(submit, place.opener, place.payer), on_done)
+        except ClobError as error:
+            on_done(error)
+
+    async def close(self) -> None:
+        """Close all connections."""
+        self._unlink("this node stops")
+        if self._server is not None:
+            self._server.close()
+            for peer in tuple(self._followers):
+                peer.transport.close()
+
+
+def reject_call(route: str, scope: Scope, body: bytes, send_reply: SendReply) -> None:
+    """Reject a request of another node, since this one is starting."""
+    send_reply(503, b"", _NOT_OWNER)
+
+
+def unknown(reason: str) -> ApiError:
+    """Return the error of a request whose outcome is unknown."""
+    return ApiError("OUTCOME_UNKNOWN", f"{reason}, so it is unknown whether this was done")
+
+
+def reply_of(answer: PeerAnswer) -> tuple[Reply, int]:
+    """Return the reply of the owner as that of this node, and the last command it contains."""
+    headers, content_type, seq = [], JSON, 0
+    for line in answer.lines.split(b"\r\n"):
+        name, _, value = line.partition(b": ")
+        if name == b"content-type":
+            content_type = value
+        elif name == b"x-applied-seq":
+            seq = int(value)
+        elif name and name not in _NOT_COPIED:
+            headers.append((name, value))
+    return Reply(answer.body, answer.status, tuple(headers), content_type), seq
