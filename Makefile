@@ -27,7 +27,7 @@ SET_HOOKS = if [ "$$(git rev-parse --is-inside-work-tree 2>/dev/null)" = true ] 
 	&& [ -z "$$(git rev-parse --show-prefix)" ] && ! git config core.hooksPath >/dev/null; \
 	then git config core.hooksPath .githooks; fi
 
-.PHONY: build compile run test test-long clients compilers nats contracts check cover bench docs wheels \
+.PHONY: build compile run test test-long test-cluster clients compilers nats contracts check cover bench docs wheels \
 	sanitize instructions first-hour clean help
 
 build: $(DEV) compile  ## Install the package and all development tools into .venv, and compile.
@@ -81,6 +81,13 @@ contracts: compilers  ## Compile the contracts and write their ABI and bytecode 
 test-long: build  ## Run the long tests, on all processors.
 	CLOB_LONG=1 $(BIN)/pytest -m long -n $(WORKERS) --dist loadfile --no-loadscope-reorder \
 		-o timeout=1800 -o faulthandler_timeout=3600 $(PYTEST_ARGS)
+
+# Prints what it does: -s. 100 kills and 30 partitions take about twenty minutes.
+test-cluster: build nats  ## Kill and separate processes of a cluster under load, and check everything.
+	CLOB_CLUSTER_KILLS=$${CLOB_CLUSTER_KILLS:-100} \
+		CLOB_CLUSTER_PARTITIONS=$${CLOB_CLUSTER_PARTITIONS:-30} \
+		$(BIN)/pytest -m long -s -o timeout=7200 -o faulthandler_timeout=7500 \
+		tests/server/cluster/test_faults.py $(PYTEST_ARGS)
 
 check: build  ## Check lint, format, types, import floors and unpushed commit messages.
 	$(BIN)/ruff check .

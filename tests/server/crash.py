@@ -250,35 +250,7 @@ class Witness:
             assert trades == answer.trades
         assert self.cancels.issuperset(load.cancelled)
         for message in load.messages:
-            self._check_message(message)
-
-    def _check_message(self, message):
-        """Compare a message of the stream with the event in the log."""
-        kind, seq, data = message["type"], message["seq"], message["data"]
-        events = self.events.get(message["marketId"], {})
-        if kind == "orderbook":
-            levels_by_price = {
-                (side, level["price"]): int(level["size"])
-                for side, levels in enumerate((data["bids"], data["asks"]))
-                for level in levels
-            }
-            assert levels_by_price == book_at(events, seq, message["tokenId"])
-            return
-        event = events[seq]
-        assert event.token == message["tokenId"]
-        if kind == "trade":
-            assert type(event) is Trade
-            logged = (event.price, str(event.size), event.buyer, event.seller)
-            assert logged == (data["price"], data["size"], data["buyer"], data["seller"])
-            assert event.resting_order_id == data["restingOrderId"]
-            assert event.incoming_order_id == data["incomingOrderId"]
-        elif kind == "order_added":
-            assert type(event) in (OrderAdded, OrderReduced)
-            assert (event.order_id, str(event.remaining)) == (data["orderId"], data["size"])
-        else:
-            assert kind == "order_removed"
-            assert type(event) in (OrderRemoved, OrderReduced)
-            assert event.order_id == data["orderId"]
+            check_message(message, self.events.get(message["marketId"], {}))
 
     def check_history(self, *, whole):
         """Assert that history equals the log up to the last command in history."""
@@ -303,6 +275,34 @@ def rows_of(folder, up_to=2**62):
             ).fetchall()
             for table, order in (("orders", "rowid"), ("trades", "number"))
         ]
+
+
+def check_message(message, events):
+    """Compare a message of the stream with the events of its market, by number, in the log."""
+    kind, seq, data = message["type"], message["seq"], message["data"]
+    if kind == "orderbook":
+        levels_by_price = {
+            (side, level["price"]): int(level["size"])
+            for side, levels in enumerate((data["bids"], data["asks"]))
+            for level in levels
+        }
+        assert levels_by_price == book_at(events, seq, message["tokenId"])
+        return
+    event = events[seq]
+    assert event.token == message["tokenId"]
+    if kind == "trade":
+        assert type(event) is Trade
+        logged = (event.price, str(event.size), event.buyer, event.seller)
+        assert logged == (data["price"], data["size"], data["buyer"], data["seller"])
+        assert event.resting_order_id == data["restingOrderId"]
+        assert event.incoming_order_id == data["incomingOrderId"]
+    elif kind == "order_added":
+        assert type(event) in (OrderAdded, OrderReduced)
+        assert (event.order_id, str(event.remaining)) == (data["orderId"], data["size"])
+    else:
+        assert kind == "order_removed"
+        assert type(event) in (OrderRemoved, OrderReduced)
+        assert event.order_id == data["orderId"]
 
 
 def book_at(events, seq, token):

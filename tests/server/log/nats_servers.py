@@ -153,7 +153,7 @@ class Cluster:
 
 
 @contextlib.contextmanager
-def running(folder, count=1, *, options=ALWAYS, extra=""):
+def running(folder, count=1, *, options=ALWAYS, extra="", advertises=True):
     """Run one server, or a cluster of several; JetStream is ready.
 
     Args:
@@ -161,6 +161,8 @@ def running(folder, count=1, *, options=ALWAYS, extra=""):
         count: number of servers.
         options: settings of JetStream, the same for all or one for each.
         extra: further settings of all servers.
+        advertises: whether each server names the others to its clients; without it, clients that
+            reach the servers through proxies do not find a way around these.
     """
     options = [options] * count if isinstance(options, str) else options
     path = require_nats()
@@ -172,7 +174,7 @@ def running(folder, count=1, *, options=ALWAYS, extra=""):
         # Without the interval of pings a paused server would be noticed after minutes.
         cluster = (
             f"cluster {{ name: test, listen: 127.0.0.1:{route}, routes: [{', '.join(routes)}], "
-            "ping_interval: 2s }\n"
+            f"ping_interval: 2s, no_advertise: {json.dumps(not advertises)} }}\n"
             if count > 1
             else ""
         )

@@ -102,7 +102,8 @@ def test_decision_32_limits_at_root_are_enforced(live):
 def test_decision_33_health_needs_no_key_and_has_the_log_position(live):
     before = live.http.get("/health")
     assert before.status_code == 200
-    assert before.json().keys() == {"status", "version", "commandSeq", "chain", "clock", "history"}
+    known = {"status", "version", "commandSeq", "chain", "clock", "history", "node"}
+    assert before.json().keys() == known
     assert before.json()["status"] == "ok"
     gasless(live, "healthy", 0, 50)
     assert live.http.get("/health").json()["commandSeq"] > before.json()["commandSeq"]

@@ -1,0 +1,64 @@
+"""The command that runs a cluster on one machine, and the one that fills the log of a cluster."""
+
+import subprocess
+import sys
+
+import pytest
+
+from clob_server.__main__ import main
+from clob_server.cli import options
+from clob_server.settings import SettingsError
+from tests.server.live import environment, live_server
+
+LOG = "nats://127.0.0.1:1"
+
+
+def test_cluster_without_nats_server_names_what_is_missing(tmp_path, capsys):
+    code = main(["cluster", "--folder", str(tmp_path / "c"), "--nats-server", "no-such-program"])
+    assert code == 2
+    assert "nats-server 2.12.3 or later is needed" in capsys.readouterr().err
+    assert not (tmp_path / "c").exists()
+
+
+@pytest.mark.parametrize(
+    ("given", "text"),
+    [
+        ({"log": "10.0.0.1"}, "--log must be URLs that begin with nats://"),
+        ({"log": LOG, "chain": "embedded"}, "--log needs --chain none; got 'embedded'"),
+        ({"log": LOG, "chain": "none", "demo": "on"}, "--log cannot be used with --demo"),
+        ({"log": LOG, "chain": "none", "node_url": "a"}, "--node-url must be an http or https"),
+        ({"log": LOG, "chain": "none", "role": "boss"}, "--role must be auto or follower"),
+    ],
+)
+def test_settings_that_a_node_must_not_start_with_are_rejected(given, text):
+    with pytest.raises(SettingsError) as rejected:
+        options.read_settings(given, {})
+    assert text in str(rejected.value)
+
+
+def test_node_without_a_server_of_the_log_ends_with_the_reason(tmp_path):
+    command = [sys.executable, "-m", "clob_server", "run", "--chain", "none", "--port", "0"]
+    command += ["--data-dir", str(tmp_path), "--log", LOG]
+    ended = subprocess.run(
+        command, env=environment(), capture_output=True, text=True, timeout=120, check=False
+    )
+    assert ended.returncode == 2
+    assert "LOG_CLUSTER_UNREACHABLE" in ended.stderr
+    assert "Traceback" not in ended.stderr
+
+
+def test_log_of_a_single_server_is_put_into_a_cluster(tmp_path, nats_cluster, capsys):
+    with live_server(tmp_path) as live:
+        live.http.post("/api/orders/gasless", json={})
+        live.stop()
+    command = ["restore", "--data-dir", str(tmp_path), "--log", ",".join(nats_cluster.urls)]
+    command += ["--log-monitors", ",".join(nats_cluster.monitors), "--log-replicas", "1"]
+    assert main([*command, "--log-name", "filled"]) == 0
+    assert "ok, 1 commands put into the cluster" in capsys.readouterr().out
+    assert main([*command, "--log-name", "filled"]) == 0
+    assert "ok, 0 commands" in capsys.readouterr().out
+
+
+def test_restore_without_a_backup_names_both_ways(tmp_path, capsys):
+    assert main(["restore", "--data-dir", str(tmp_path)]) == 2
+    assert "restore needs a backup, or --log" in capsys.readouterr().err
