@@ -71,7 +71,7 @@ class ReplicaSequencer(Sequencer):
         self._keys: Final = keys
         self._frames: Final = log
         self._ownership: Final = ownership
-        self.is_owner = False
+        self.is_owner: bool = False
         self.is_candidate: bool = False
         """Whether this node shall become the owner once it has applied the whole log."""
         self.on_role: Callable[[bool], object] = lambda is_owner: None
@@ -183,7 +183,7 @@ class ReplicaSequencer(Sequencer):
             finally:
                 self.is_owner = self.is_candidate = False
                 self._order_number = 0  # ids follow from the orders in the log
-                self.prelude = None
+                self.prelude: Callable[[int], Sequence[AnyCommand]] | None = None
                 self.on_role(False)
 
     def _drop_queue(self, error: NotOwnerError) -> None:
