@@ -127,8 +127,8 @@ class Wrap(Wrapping[WrapBody]):
 
     step_names: tuple[str, ...] = ("permitTx", "stablecoinTransferTx", "wrapTx")
     asset = "stablecoin"
-    answer = WrapAnswer
-    message = "stablecoin was wrapped into {} wei of collateral of {}"
+    answer: type[WrapAnswer] | type[UnwrapAnswer] = WrapAnswer
+    message: str = "stablecoin was wrapped into {} wei of collateral of {}"
 
     def _payment(self, context: OperationContext, scale: int) -> Payment:
         body, units, token = self.body, self._amount // scale, context.addresses.stablecoin
@@ -144,8 +144,8 @@ class Unwrap(Wrapping[UnwrapBody]):
 
     step_names: tuple[str, ...] = ("permitTx", "collateralTransferTx", "unwrapTx")
     asset = "collateral"
-    answer = UnwrapAnswer
-    message = "{} wei of collateral were unwrapped into stablecoin of {}"
+    answer: type[WrapAnswer] | type[UnwrapAnswer] = UnwrapAnswer
+    message: str = "{} wei of collateral were unwrapped into stablecoin of {}"
 
     def _payment(self, context: OperationContext, scale: int) -> Payment:
         body, token = self.body, context.addresses.collateral
