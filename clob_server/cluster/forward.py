@@ -101,7 +101,8 @@ class Forwarding:
         """Send a request to the owner; return its reply once this node has applied the change.
 
         Raises:
-            ApiError: NO_OWNER, nothing was done; OUTCOME_UNKNOWN, the owner ended meanwhile.
+            ApiError: NO_OWNER, nothing was done; OUTCOME_UNKNOWN, the owner ended meanwhile, or
+                this node cannot follow it, so that its next reads would lack the change.
         """
         loop = asyncio.get_running_loop()
         end = loop.time() + WAIT_S
@@ -112,7 +113,8 @@ class Forwarding:
                 await asyncio.sleep(RETRY_S)
                 continue
             reply, call.applied_seq = reply_of(answer)
-            await self._node.wait_for(call.applied_seq)
+            if not await self._node.wait_for(call.applied_seq):
+                raise unknown("this node is cut off from the log and cannot show the result")
             return reply
         raise ApiError("NO_OWNER", f"no node owned the log within {WAIT_S:g} s; nothing was done")
 

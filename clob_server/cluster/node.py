@@ -32,7 +32,7 @@ STUCK_S: Final = 15.0
 election among the servers of the log."""
 APPLY_S: Final = 0.002
 """Seconds between two looks for a command that this node has not applied yet."""
-APPLY_TRIES: Final = 500
+APPLY_TRIES: Final = 2_500
 """Looks for it at most."""
 
 _LOG: Final = logging.getLogger("clob_server.cluster")
@@ -141,12 +141,13 @@ class ClusterNode:
         replica = self._replica
         return Beat(self.name, self.url, self.address, replica.epoch, replica.seq, is_leaving)
 
-    async def wait_for(self, seq: int) -> None:
-        """Wait until this node has applied a command, for a second at most."""
+    async def wait_for(self, seq: int) -> bool:
+        """Wait until this node has applied a command, for 5 seconds; return whether it has."""
         for _ in range(APPLY_TRIES):
             if self._replica.seq >= seq:
-                return
+                return True
             await asyncio.sleep(APPLY_S)
+        return False
 
     async def run(self) -> None:
         """Send signs of life as the owner, and look for those of another one, until cancelled."""
