@@ -11,9 +11,11 @@ import time
 
 import pytest
 
+from tests.server.api.makers import SELL, Maker, MarketIds
 from tests.server.cluster.faults import arena, pauses, plan
 from tests.server.cluster.load import Load
 from tests.server.cluster.oracle import Oracle, check_folders
+from tests.server.log.proxy import HOLD
 
 KILLS = int(os.environ.get("CLOB_CLUSTER_KILLS", "10"))
 CUTS = int(os.environ.get("CLOB_CLUSTER_PARTITIONS", "3"))
@@ -87,3 +89,21 @@ def test_acknowledged_commands_survive_kills_partitions_and_upgrades(tmp_path):
     assert "Traceback" not in logs
     slow = {kind: max(found[kind]) for kind in LIMITS if max(found.get(kind, [0])) > LIMITS[kind]}
     assert not slow, slow
+
+
+@pytest.mark.long
+def test_node_cut_off_from_the_log_does_not_confirm_a_change_that_it_cannot_show(tmp_path):
+    maker, market = Maker(), MarketIds()
+    with arena(tmp_path, random.Random("cut off")) as cluster:
+        follower = cluster.nodes.followers()[0]
+        placed = follower.http.post("/api/orders", json=maker.signed(market, SELL)).json()
+        path = f"/api/orders/{placed['orderId']}"
+        for proxy in follower.proxies:
+            proxy.partition(HOLD)
+        response = follower.http.request("DELETE", path, json={"maker": maker.address})
+        assert (response.status_code, response.json()["code"]) == (503, "OUTCOME_UNKNOWN")
+        assert follower.http.get(path).json()["status"] == "open"
+        for proxy in follower.proxies:
+            proxy.heal()
+        cluster.nodes.wait_until_equal()
+        assert follower.http.get(path).json()["status"] == "cancelled"
