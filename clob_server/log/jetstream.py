@@ -55,6 +55,8 @@ TRY_S: Final = 2.0
 """Seconds for one request."""
 PAUSE_S: Final = 0.1
 """Seconds between two tries of a request."""
+SWITCH_S: Final = 4.0
+"""Seconds without a useful answer after which another server is tried: this one may be cut off."""
 LOOK_S: Final = 0.25
 """Seconds between two reads of a waiting call; frames usually arrive without a read."""
 PAGE_FRAMES: Final = 256
@@ -293,8 +295,10 @@ class FrameStream:
     async def _append(self, frame: bytes, headers: dict[str, str], after: int) -> int:
         await self._stop_listening()
         end = time.monotonic() + self._append_timeout_s
+        switch = time.monotonic() + SWITCH_S
         reason = "no connection"
         while (left := end - time.monotonic()) > 0:
+            switch = await self._switch_after(switch)
             answer = await self._request(subject_of(self.name), frame, min(TRY_S, left), headers)
             if isinstance(answer, str):
                 reason = answer
@@ -415,7 +419,12 @@ class FrameStream:
 
         Returns:
             At least one frame, or none if none was stored in time.
+
+        Raises:
+            ClusterUnreachableError: the connection ended for good, such as without permission.
         """
+        if self._client.is_closed:
+            raise ClusterUnreachableError(f"the connection to NATS ended: {self._problem}")
         return self._run(self._wait(after, timeout_s))
 
     async def _wait(self, after: int, timeout_s: float) -> list[StoredFrame]:
@@ -529,7 +538,9 @@ class FrameStream:
             ClusterUnreachableError: it did not succeed in time.
         """
         end = time.monotonic() + timeout_s
+        switch = time.monotonic() + SWITCH_S
         while True:
+            switch = await self._switch_after(switch)
             answer = await self._api(call, body)
             if isinstance(answer, dict) and not _code(answer):
                 return answer
@@ -537,6 +548,17 @@ class FrameStream:
                 reason = answer if isinstance(answer, str) else answer["error"]["description"]
                 raise ClusterUnreachableError(f"stream {self.name} cannot be read: {reason}")
             await asyncio.sleep(PAUSE_S)
+
+    async def _switch_after(self, due: float) -> float:
+        """Connect to another server when it is time; return when the next one is due."""
+        if time.monotonic() < due:
+            return due
+        await self._client.force_reconnect()
+        return time.monotonic() + SWITCH_S
+
+    def switch_server(self) -> None:
+        """Connect to another server of the cluster, if there is one: this one may be cut off."""
+        self._run(self._client.force_reconnect())
 
     async def _api(self, call: str, body: dict[str, Any] | None = None) -> dict[str, Any] | str:
         """Return the answer of the JetStream API, or why there is none."""

@@ -7,7 +7,6 @@ more than the stream has found a loss of the cluster.
 """
 
 import time
-from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -106,15 +105,16 @@ class ReplicatedLog(SqliteLog):
             LogBehindError: the stream no longer has the next frame.
             ClusterLostError: the stream ends before the local log.
             LogDamagedError: a message of the stream is not a frame.
+            ClusterUnreachableError: the connection ended for good, such as without permission.
             LogFailedError: the frames cannot be stored; the process must end.
         """
         self._check_failed()
         stored = self.stream.wait(self._place, timeout_s)
         if not stored:
-            if not self._check_end():
+            if time.monotonic() >= self._next_check and self.is_connected:
+                self._check_end()
                 self._check_length()
             return []
-        self._next_check = time.monotonic() + CHECK_S
         if stored[0].place != self._place + 1:
             raise _behind(self.tail, stored[0])
         try:
@@ -143,31 +143,31 @@ class ReplicatedLog(SqliteLog):
         super()._store(frame, first, tail)
         self._place = place
 
-    def _check_end(self) -> bool:
-        """Return whether the stream has the last frame of the local log; look only now and then.
+    def _check_end(self) -> None:
+        """Raise if the stream has another frame in place of the last local one; look now and then.
 
         The servers compare only the length of the stream at an append. After a loss, another node
         may have made it as long as before.
-
-        Raises:
-            LogDivergedError: it has another one.
         """
         now = time.monotonic()
-        if now < self._next_check or not self._place or not self.is_connected:
-            return True
+        if now < self._next_check or not self.is_connected:
+            return
         self._next_check = now + CHECK_S
-        found = self.stream.read(self._place - 1, 1)
-        if not found or found[0].place != self._place:
-            return False
-        if found[0].tail != self.tail:
+        found = self.stream.read(self._place - 1, 1) if self._place else ()
+        if found and found[0].place == self._place and found[0].tail != self.tail:
             raise _diverged(self, self.stream)
-        return True
 
     def _check_length(self) -> None:
-        """Raise if the stream ends before the local log; ignore servers that do not answer."""
-        with suppress(ClusterUnreachableError):
-            if self.stream.extent(0)[1] < self._place:
+        """Raise if the stream ends before the local log; leave a server that is cut off."""
+        try:
+            _, last = self.stream.extent(0)
+            if last < self._place:
                 place_of(self, self.stream)
+            is_cut_off = last > self._place and not self.stream.read(self._place, 1)
+        except ClusterUnreachableError:
+            is_cut_off = True
+        if is_cut_off:
+            self.stream.switch_server()
 
     def _delete(self, last: Tail) -> int:
         """Drop frames from the stream, then from the local log."""

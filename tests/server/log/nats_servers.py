@@ -4,6 +4,7 @@ The binary is the one that ``make nats`` put into ``build/nats``, or the one on 
 """
 
 import contextlib
+import itertools
 import json
 import shutil
 import signal
@@ -14,6 +15,8 @@ import urllib.request
 from pathlib import Path
 
 import pytest
+
+from tests.server.log.proxy import DROP, proxy_to
 
 BINARY = Path(__file__).parents[3] / "build/nats/nats-server"
 START_S, END_S, PAUSE_S = 60, 30, 0.05
@@ -115,10 +118,27 @@ def wait_until(is_true, seconds=START_S):
 
 
 class Cluster:
-    """Running servers of one cluster."""
+    """Running servers of one cluster.
 
-    def __init__(self, servers):
+    Args:
+        servers: the servers.
+        links: the proxies of the routes, by the indexes of the connecting and the other server.
+    """
+
+    def __init__(self, servers, links):
         self.servers = servers
+        self._links = links
+
+    def isolate(self, server, state=DROP):
+        """Lose or delay all bytes between a server and the others; its clients stay connected."""
+        for pair, link in self._links.items():
+            if self.servers.index(server) in pair:
+                link.partition(state)
+
+    def heal(self):
+        """End the isolation of all servers."""
+        for link in self._links.values():
+            link.heal()
 
     @property
     def urls(self):
@@ -164,38 +184,43 @@ def running(folder, count=1, *, options=ALWAYS, extra="", advertises=True):
         advertises: whether each server names the others to its clients; without it, clients that
             reach the servers through proxies do not find a way around these.
     """
-    options = [options] * count if isinstance(options, str) else options
     path = require_nats()
+    options = [options] * count if isinstance(options, str) else options
     ports = free_ports(3 * count)
-    routes = [f'"nats://127.0.0.1:{ports[3 * index + 2]}"' for index in range(count)]
-    servers = []
-    for index in range(count):
-        *own, route = ports[3 * index : 3 * index + 3]
-        # Without the interval of pings a paused server would be noticed after minutes.
-        cluster = (
-            f"cluster {{ name: test, listen: 127.0.0.1:{route}, routes: [{', '.join(routes)}], "
-            f"ping_interval: 2s, no_advertise: {json.dumps(not advertises)} }}\n"
-            if count > 1
-            else ""
-        )
-        name = f"n{index + 1}"
-        servers.append(
-            NatsServer(
+    with contextlib.ExitStack() as stack:
+        links = {
+            (one, other): stack.enter_context(proxy_to(ports[3 * other + 2]))
+            for one, other in itertools.permutations(range(count), 2)
+        }
+        servers = []
+        for index in range(count):
+            *own, route = ports[3 * index : 3 * index + 3]
+            server = NatsServer(
                 path,
-                folder / name,
-                name,
+                folder / f"n{index + 1}",
+                f"n{index + 1}",
                 ports=own,
-                cluster=cluster,
+                cluster=cluster_settings(index, route, links, advertises) if count > 1 else "",
                 options=options[index],
                 extra=extra,
             )
-        )
-    cluster = Cluster(servers)
-    try:
+            servers.append(server)
+        cluster = Cluster(servers, links)
+        stack.callback(cluster.close)
         for server in servers:
             server.start()
         for server in servers:
             server.wait()
         yield cluster
-    finally:
-        cluster.close()
+
+
+def cluster_settings(index, port, links, advertises):
+    """Return the settings for the routes of a server, all of which lead through proxies."""
+    routes = [f'"nats://127.0.0.1:{link.port}"' for (one, _), link in links.items() if one == index]
+    # Others would connect to an advertised port without a proxy; nothing listens on port 1. Without
+    # the interval of pings a paused server would be noticed after minutes.
+    return (
+        f"cluster {{ name: test, listen: 127.0.0.1:{port}, advertise: 127.0.0.1:1, "
+        f"routes: [{', '.join(routes)}], ping_interval: 2s, "
+        f"no_advertise: {json.dumps(not advertises)} }}\n"
+    )

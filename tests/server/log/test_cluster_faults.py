@@ -370,6 +370,33 @@ def three(tmp_path):
         yield cluster
 
 
+def isolate_leader(cluster):
+    """Cut the leader of the stream off from the others, then let it come back."""
+
+    def fault():
+        leader = wait_until(lambda: cluster.leader_of("clob"))
+        cluster.isolate(leader)
+        time.sleep(15)
+        cluster.heal()
+        time.sleep(5)
+
+    return fault
+
+
+def isolate_each(cluster):
+    """Cut off one server after the other, which delays the bytes or loses them."""
+    turns = itertools.count()
+
+    def fault():
+        turn = next(turns)
+        cluster.isolate(cluster.servers[turn % 3], HOLD if turn % 2 else DROP)
+        time.sleep(12)
+        cluster.heal()
+        time.sleep(5)
+
+    return fault
+
+
 def under_load(cluster, folder, fault, times, pause_s):
     """Append and pull while a fault is repeated; return the longest pause of an append."""
     with contextlib.ExitStack() as stack:
@@ -449,7 +476,10 @@ def pause_leader(cluster):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize(("fault", "times"), [(kill_leader, 4), (kill_all, 4), (pause_leader, 2)])
+@pytest.mark.parametrize(
+    ("fault", "times"),
+    [(kill_leader, 4), (kill_all, 4), (pause_leader, 2), (isolate_leader, 2), (isolate_each, 3)],
+)
 def test_acknowledged_frames_survive_faults_of_the_servers(
     three, tmp_path, record_property, fault, times
 ):
