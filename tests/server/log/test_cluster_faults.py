@@ -486,6 +486,8 @@ def test_acknowledged_frames_survive_faults_of_the_servers(
     pause_s = under_load(three, tmp_path, fault(three), times, 1)
     record_property("longest append, seconds", round(pause_s, 1))
     assert fault is not kill_leader or pause_s < FAILOVER_S
+    if fault is isolate_leader:
+        assert pause_s > 2, "the leader was not cut off"
 
 
 @pytest.mark.long
