@@ -22,6 +22,8 @@ COUNT = 3
 KILLS = ("owner", "follower", "leader", "owner and leader", "all servers", "all nodes")
 CUTS = ("cut owner", "cut follower")
 OTHERS = ("freeze owner", "rolling upgrade", "full disk")
+SLOW = ("long cut",)
+"""Faults of long runs."""
 DIRECTIONS = (("to_server",), ("to_client",), ("to_server", "to_client"))
 MEND_S = 90
 FULL_BYTES = 4_096
@@ -97,6 +99,14 @@ class Arena:
                 setattr(proxy, direction, state)
         self._pause(0.5, 6.0)
         return f"{node.name}: {state} {' and '.join(directions)}"
+
+    def _long_cut(self, _):
+        """Separate the owner from the nats-servers until an append fails and it ends."""
+        owner = self.nodes.owner()
+        for proxy in owner.proxies:
+            proxy.partition(DROP)
+        wait_until(lambda: not owner.is_running)
+        return owner.name
 
     def _freeze_owner(self, _):
         """Freeze the owner until another node has taken over, or a little shorter."""
@@ -189,7 +199,7 @@ def plan(rng, kills, cuts):
     """Return the kinds of so many kills and partitions, and some others, in random order."""
     kinds = [KILLS[number % len(KILLS)] for number in range(kills)]
     kinds += [CUTS[number % len(CUTS)] for number in range(cuts)]
-    kinds += OTHERS * max(1, kills // 20)
+    kinds += OTHERS * max(1, kills // 20) + SLOW * (kills // 50)
     rng.shuffle(kinds)
     return kinds
 

@@ -34,7 +34,8 @@ UNCERTAIN = frozenset(
     }
 )
 """Codes after which the same request is sent again."""
-REJECTED = frozenset({"TOO_MANY_ORDERS", "ORDER_NOT_OPEN"})
+UNKNOWN = "UNKNOWN_ORDER"
+REJECTED = frozenset({"TOO_MANY_ORDERS", "ORDER_NOT_OPEN", UNKNOWN})
 """Codes that end a request."""
 LOST = (OSError, http.client.HTTPException)
 EVENTS = ("orderbook", "order_added", "order_removed", "trade")
@@ -91,6 +92,8 @@ class Observed:
     reads: list = field(default_factory=list)
     messages: dict = field(default_factory=dict)
     """Message of the feed by what it is about; all nodes have to send the same one."""
+    denied: list = field(default_factory=list)
+    """Orders that were acknowledged and then called unknown, with the node and the time."""
     acks: list = field(default_factory=list)
     """Times at which orders were acknowledged."""
     errors: list = field(default_factory=list)
@@ -231,6 +234,8 @@ class Load:
             answer = json.loads(content)
             if status < 400:
                 return node.name, headers, answer, tries
+            if answer["code"] == UNKNOWN:
+                self.seen.denied.append((path, node.name, time.monotonic()))
             if answer["code"] in REJECTED:
                 return node.name, headers, None, tries
             assert answer["code"] in UNCERTAIN, answer
@@ -250,7 +255,7 @@ class Load:
             )
             if kind == "place":
                 self.seen.acks.append(ended)
-        elif kind == "cancel":
+        elif kind == "cancel" and not any(key in path for path, *_ in self.seen.denied):
             self.seen.not_open.append(key)
         return answer
 

@@ -170,6 +170,7 @@ class Oracle:
     def check(self):
         """Return all that contradicts the log."""
         self._check_writes()
+        self.problems += [("acknowledged order called unknown", each) for each in self.seen.denied]
         still_open = {order for orders in self._open.values() for order in orders}
         for order_id in still_open.intersection(self.seen.not_open):
             self.problems.append(("open order was called finished", order_id))

@@ -63,6 +63,10 @@ def forge_finished_order(seen):
     seen.not_open += resting
 
 
+def forge_unknown_order(seen):
+    seen.denied.append(("/api/orders/1", "node", 0.0))
+
+
 def forge_order_that_was_not_sent(seen):
     del seen.sent[first(seen, "place").key]
 
@@ -136,6 +140,7 @@ def forge_message(seen):
         (forge_lost_order, "lost"),
         (forge_lost_cancel, "lost"),
         (forge_finished_order, "open order was called finished"),
+        (forge_unknown_order, "acknowledged order called unknown"),
         (forge_order_that_was_not_sent, "order that no client sent"),
         (forge_answer, "another order"),
         (forge_trades, "other trades"),
