@@ -10,7 +10,7 @@ from collections.abc import Callable
 from itertools import count
 from typing import Final
 
-from clob import ClobError
+from clob import ClobError, RejectedError
 from clob.codec import decode, encode
 from clob.commands import Submit
 from clob_server.api.problems import PROBLEMS, ApiError
@@ -93,6 +93,20 @@ class Forwarding:
             return False
         return call.route not in PLACING or not self._has_link
 
+    def checked(self, error: Exception) -> Exception:
+        """Return the error of a change; of a node that may not own the log, that it does not.
+
+        Its state may lack changes of the next owner, so it must not reject anything by it. An
+        append needs no such check: the log rejects it.
+        """
+        if (
+            isinstance(error, ApiError | RejectedError)
+            and error.code != "OUTCOME_UNKNOWN"
+            and self._node.is_unsure
+        ):
+            return NotOwnerError("this node may no longer own the log; send the request again")
+        return error
+
     def takes_back(self, call: ApiRequest, error: Exception) -> bool:
         """Return whether a request goes to the next owner, since nothing was done."""
         return isinstance(error, NotOwnerError) and FROM_NODE not in call.scope
@@ -107,7 +121,7 @@ class Forwarding:
         loop = asyncio.get_running_loop()
         end = loop.time() + WAIT_S
         while loop.time() < end:
-            peer = await self._link()
+            peer = None if self._node.is_unsure else await self._link()
             answer = None if peer is None else await self._ask(peer, call)
             if answer is None or (answer.status == 503 and _NOT_OWNER in answer.body):
                 await asyncio.sleep(RETRY_S)

@@ -27,6 +27,8 @@ SILENCE_S: Final = 1.0
 """Seconds without one after which another node tries to take over."""
 SPREAD_S: Final = 0.05
 """Seconds by which the nodes differ in this, so that they rarely try at once."""
+LEASE_S: Final = 0.8
+"""Seconds after a sign of life that came back to its owner in which no other node takes over."""
 STUCK_S: Final = 15.0
 """Seconds that one append may take; then the owner sends no sign of life. It is longer than an
 election among the servers of the log."""
@@ -61,6 +63,8 @@ class Beat(msgspec.Struct, frozen=True, array_like=True):
     """Last command that it has applied."""
     is_leaving: bool = False
     """Whether it stops to be the owner."""
+    sent_s: float = 0.0
+    """When it was sent, by the clock of the owner."""
 
 
 _DECODER: Final = msgspec.msgpack.Decoder(Beat)
@@ -97,6 +101,7 @@ class ClusterNode:
         self._silence_s: Final = SILENCE_S + SPREAD_S * (crc32(name.encode()) % 8)
         self._clock: Final = clock
         self._seen_at = clock()
+        self._confirmed_s = 0.0
         self._owner: Beat | None = None
         self._is_leaving = False
 
@@ -121,6 +126,12 @@ class ClusterNode:
         return self._replica.is_owner
 
     @property
+    def is_unsure(self) -> bool:
+        """Whether this node owned the log, and another one may have taken it over by now."""
+        is_old = self._clock() - self._confirmed_s > LEASE_S
+        return is_old and self._replica.is_owner
+
+    @property
     def owner(self) -> Beat | None:
         """The owner, from its last sign of life; None if it is silent."""
         if self._replica.is_owner:
@@ -139,7 +150,15 @@ class ClusterNode:
 
     def _beat(self, *, is_leaving: bool = False) -> Beat:
         replica = self._replica
-        return Beat(self.name, self.url, self.address, replica.epoch, replica.seq, is_leaving)
+        return Beat(
+            self.name,
+            self.url,
+            self.address,
+            replica.epoch,
+            replica.seq,
+            is_leaving,
+            self._clock(),
+        )
 
     async def wait_for(self, seq: int) -> bool:
         """Wait until this node has applied a command, for 5 seconds; return whether it has."""
@@ -168,7 +187,10 @@ class ClusterNode:
             beat = _DECODER.decode(data)
         except msgspec.MsgspecError:  # a node of another version
             return
-        if beat.node == self.name or beat.epoch < self._replica.epoch:
+        if beat.node == self.name:
+            self._confirmed_s = max(self._confirmed_s, beat.sent_s)
+            return
+        if beat.epoch < self._replica.epoch:
             return
         self._owner = beat
         if beat.is_leaving:
@@ -186,7 +208,7 @@ class ClusterNode:
 
     def on_role(self, is_owner: bool) -> None:
         """Log a change of the role."""
-        self._seen_at = self._clock()
+        self._seen_at = self._confirmed_s = self._clock()
         _LOG.warning(
             "this node is the owner" if is_owner else "this node follows the owner",
             extra={"epoch": self._replica.epoch, "command_seq": self._replica.seq},

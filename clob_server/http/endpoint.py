@@ -178,7 +178,7 @@ class Endpoint:
             else:
                 answer = await self._answer(call, receive)
         except Exception as error:
-            answer = self._reject(error, call)
+            answer = self._reject(self._checked(error), call)
         if self._writes:
             call.applied_seq = max(call.applied_seq, self._sequencer.seq)
         await send_reply(call, send, answer)
@@ -239,10 +239,15 @@ class Endpoint:
 
     def _reject_queued(self, error: Exception, call: Request) -> Reply | Awaitable[Reply]:
         """Return the reply to a request whose command was rejected, or that of the next owner."""
-        forwarding = self._forwarding
+        forwarding, error = self._forwarding, self._checked(error)
         if forwarding is not None and self._writes and forwarding.takes_back(call, error):
             return forwarding.send(call)
         return self._reject(error, call)
+
+    def _checked(self, error: Exception) -> Exception:
+        """Return the error of a request, as a node that may have lost the log has to state it."""
+        forwarding = self._forwarding
+        return forwarding.checked(error) if forwarding is not None and self._writes else error
 
     def _send(self, call: Request, response: Reply | Awaitable[Reply]) -> None:
         """Send a reply, or start the task that waits for it; a client that left gets nothing."""

@@ -107,3 +107,22 @@ def test_node_cut_off_from_the_log_does_not_confirm_a_change_that_it_cannot_show
             proxy.heal()
         cluster.nodes.wait_until_equal()
         assert follower.http.get(path).json()["status"] == "cancelled"
+
+
+@pytest.mark.long
+def test_owner_cut_off_from_the_log_rejects_nothing_by_its_old_state(tmp_path):
+    maker, market = Maker(), MarketIds()
+    with arena(tmp_path, random.Random("old state")) as cluster:
+        before = cluster.nodes.owner()
+        for proxy in before.proxies:
+            proxy.partition(HOLD)
+        owner = cluster.nodes.owner(besides=[before])
+        placed = owner.http.post("/api/orders", json=maker.signed(market, SELL)).json()
+        path, body = f"/api/orders/{placed['orderId']}", {"maker": maker.address}
+        response = before.http.request("DELETE", path, json=body)
+        assert response.status_code == 503
+        assert response.json()["code"] in ("NO_OWNER", "NOT_OWNER")
+        for proxy in before.proxies:
+            proxy.heal()
+        cluster.nodes.wait_until_equal()
+        assert before.http.request("DELETE", path, json=body).status_code == 200

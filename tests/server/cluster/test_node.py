@@ -4,7 +4,14 @@ import msgspec
 import pytest
 
 from clob_server.auth.api_keys import IDS
-from clob_server.cluster.node import SILENCE_S, SPREAD_S, Beat, ClusterNode, fingerprint
+from clob_server.cluster.node import (
+    LEASE_S,
+    SILENCE_S,
+    SPREAD_S,
+    Beat,
+    ClusterNode,
+    fingerprint,
+)
 from clob_server.cluster.replica import KeysDifferError, ReplicaSequencer
 from clob_server.core.commands import Owner
 from clob_server.core.rejections import NotOwnerError
@@ -85,6 +92,22 @@ def test_owner_steps_down_at_the_sign_of_life_of_a_later_one(node):
     node._replica.is_owner = True
     node.on_beat(beat(epoch=3))
     assert not node._replica.is_owner
+
+
+def test_owner_is_unsure_while_its_signs_of_life_do_not_come_back(clock):
+    own = replica()
+    own.is_owner = True
+    node = ClusterNode("b", own, lambda _: None, may_own=True, clock=clock)
+    node.on_role(True)
+    assert not node.is_unsure
+    clock.now += LEASE_S + 0.01
+    assert node.is_unsure
+    node.on_beat(beat(node="b", sent_s=clock.now - LEASE_S))
+    assert not node.is_unsure
+    clock.now += 0.01
+    assert node.is_unsure
+    own.is_owner = False
+    assert not node.is_unsure
 
 
 def test_follower_rejects_commands():
