@@ -22,6 +22,14 @@ REVERTS = bytes.fromhex("60006000fd")
 """Code of a wallet that reverts every call."""
 BURNS = bytes.fromhex("5b600056")
 """Code of a wallet that burns all gas."""
+SLOW_SIGNER = bytes.fromhex(
+    "5f3560e01c80631626ba7e14601957"  # a loop for isValidSignature:
+    "5b60e01b5f5260205ff3"  # return the selector of the call
+    "5b6115005b6001900380601d5750600f56"  # 5,376 rounds of 26 gas
+)
+"""Code of a wallet that accepts tokens, and signatures (EIP-1271) with 140,000 gas."""
+BOMB = bytes.fromhex("620200005ffd")
+"""Code of a wallet that reverts with 128 KiB of data."""
 STABLE_UNIT = 10**6
 """One unit of the stablecoin."""
 ZERO = bytes(20)

@@ -21,6 +21,15 @@ RECOVERY = bytes(19) + b"\1"
 """Address of the precompile that recovers signatures."""
 
 
+class Sent(NamedTuple):
+    """A transaction of a block."""
+
+    sender: str
+    to: str
+    data: bytes
+    gas: int
+
+
 class Outcome(NamedTuple):
     """Result of a transaction."""
 
@@ -65,6 +74,10 @@ class Evm:
         logs = [json_log(*entry) for entry in done.get_log_entries()]
         return Outcome(done.output, reason, logs)
 
+    def run(self, sent):
+        """Execute transactions in order, as those of one block, and return their outcomes."""
+        return [self.send(each.sender, each.to, each.data, gas=each.gas) for each in sent]
+
     def snapshot(self):
         """Take a snapshot of the state."""
         return self._vm.state.snapshot()
@@ -81,6 +94,10 @@ class Evm:
         """Call a view function and return its single value."""
         (answer,) = function.decode(self.call(sender, to, function.encode(*args)).output)
         return answer
+
+    def ask_all(self, questions):
+        """Call view functions, each with a contract and arguments; return their values."""
+        return [self.ask(*question) for question in questions]
 
     def call(self, sender, to, data):
         """Execute a transaction and revert its changes."""
@@ -104,7 +121,7 @@ class Evm:
 
     def deploy(self, sender, name, types=(), args=()):
         """Deploy a contract and return its address."""
-        address = create_address(sender, self._vm.state.get_nonce(raw(sender)))
+        address = create_address(sender, self.nonce_of(sender))
         outcome = self.send(sender, "", artifact(name).creation + encode(types, args))
         if outcome.reason:
             raise AbiError(outcome.reason)
@@ -115,6 +132,10 @@ class Evm:
         """Deploy the collateral that wraps a stablecoin and return its address."""
         arguments = stablecoin, decimals, name, symbol
         return self.deploy(OPERATOR.address, "WrappedCollateral", WRAPPER_ARGUMENTS, arguments)
+
+    def nonce_of(self, address):
+        """Return the number of transactions that an account sent."""
+        return self._vm.state.get_nonce(raw(address))
 
     def code(self, address):
         """Return the code at an address."""

@@ -1,351 +1,396 @@
-"""Random days of an exchange with escrow: actions of makers, and a ledger that predicts them."""
+"""Random days of an exchange with escrow: calls of makers and roles, blocks, reorganisations.
 
-from collections import Counter
+:class:`escrow_model.Accounts` predicts each call. Blocks have several calls; after each block all
+balances are compared with the chain.
+"""
 
+import msgspec
+
+from clob_server.chain.eth import token_ids
 from clob_server.chain.eth.abi import Function
 from clob_server.chain.eth.exchange_abi import (
-    COLLATERAL_ASSET,
+    CANCEL,
     DELAY_S,
     DEPOSIT,
-    DEPOSITED,
+    ESCROWS,
     FAILED,
     FAILED_BEFORE,
-    ORDER_FILLED,
     REQUEST_WITHDRAWAL,
     SETTLED,
     SETTLED_BEFORE,
     WITHDRAW,
-    WITHDRAWN,
 )
-from tests.chain.contracts.evm import NOW_S
-from tests.chain.exchange.evm_market import BOSS, BUY, FEES, MAKERS, ONE, OWNER, PAUSER, SELL
-from tests.chain.signed_fills import Party, encode_settle
-from tests.chain.wallets import BURNS, REVERTS
+from tests.chain.contracts.calls import (
+    APPROVE,
+    APPROVE_ALL,
+    BALANCE,
+    MAX,
+    ROOT,
+    SEND_TOKENS,
+    SPLIT,
+    TRANSFER,
+)
+from tests.chain.contracts.evm import GAS, NOW_S, Sent, raw
+from tests.chain.exchange.escrow_model import (
+    CASH,
+    REJECTING,
+    UNUSABLE,
+    WALLETS,
+    Accounts,
+    Rebuilt,
+)
+from tests.chain.exchange.evm_market import (
+    BOSS,
+    BUY,
+    ESCROWED,
+    FEES,
+    ONE,
+    OWNER,
+    PAUSER,
+    SELL,
+    EvmMarket,
+)
+from tests.chain.signed_fills import Party, encode_settle, order_values
+from tests.chain.wallets import BOMB, BURNS, REVERTS, SLOW_SIGNER
 
-WALLETS = [maker.address for maker in MAKERS]
-CASH = COLLATERAL_ASSET
-MOST_FEE_BPS = 1_000
 UNKNOWN = 7
 """A token id without a condition."""
 CALL_GAS = 1_000_000
+BLOCK_CALLS = 30
+DEEPEST = 5
+"""Blocks of the deepest reorganisation."""
 PAUSE, UNPAUSE = Function("pause()"), Function("unpause()")
-CODES = (b"", REVERTS, BURNS)
-"""Codes of hostile wallets: none, one that rejects tokens, and one that burns gas."""
+RAISE_NONCE = Function("raiseNonce(uint256)")
+RESCUE = Function("rescue(address,address,uint256)")
+TOKENS_OF = Function("balanceOfBatch(address[],uint256[])", returns="uint256[]")
+ALWAYS_TRUE = bytes.fromhex("60015f5260205ff3")
+"""Code of a token that anyone has enough of."""
+JUNK = f"0x{'6a' * 20}"
+"""Address of a worthless collateral."""
 
 
-class Accounts:
-    """Balances in wallets and in escrow, requests, and results of trades, without the chain."""
+class DayMarket(EvmMarket):
+    """A market with a fourth asset: a token of its condition whose collateral is worthless."""
 
-    def __init__(self, market):
-        self.market = market
-        self.wallets = Counter()
-        """Balances by holder and asset."""
-        self.escrow = Counter()
-        """Balances in escrow by wallet and asset."""
-        for holder in (*WALLETS, FEES, BOSS):
-            balances = market.balances(holder)
-            self.wallets.update(
-                {
-                    (holder, asset): balance
-                    for asset, balance in zip(market.assets, balances, strict=True)
-                }
-            )
-        self.requests = {}
-        """Requested amount and time by wallet and asset."""
-        self.locked = market.balances(market.tokens)[0]
-        self.codes = dict.fromkeys(WALLETS, b"")
-        self.ended = {}
-        """The event that repeats the result of a trade, by trade id."""
-        self.is_paused = False
+    def __init__(self, evm=None):
+        super().__init__(evm)
+        self.evm.set_code(JUNK, ALWAYS_TRUE)
+        self.junk, _ = token_ids.token_ids(JUNK, self.condition)
 
-    # ----- actions of makers -----------------------------------------------------------------
+    @property
+    def assets(self):
+        """The assets in escrow: collateral, YES, NO, junk."""
+        return CASH, self.yes, self.no, self.junk
 
-    def deposits(self, sender, wallet, asset, amount):
-        """Return whether a deposit succeeds, and apply it."""
-        if not 0 < amount <= self.wallets[sender, asset]:
-            return False
-        self.wallets[sender, asset] -= amount
-        self.escrow[wallet, asset] += amount
-        return True
-
-    def is_requested(self, wallet, asset, amount, now_s):
-        """Return whether a request succeeds, and apply it."""
-        if amount > self.escrow[wallet, asset]:
-            return False
-        self.requests[wallet, asset] = (amount, now_s + DELAY_S)
-        return True
-
-    def withdraws(self, wallet, asset, now_s):
-        """Return whether a withdrawal succeeds, and apply it."""
-        amount, due_s = self.requests.get((wallet, asset), (0, 0))
-        if amount == 0 or now_s < due_s:
-            return False
-        amount = min(amount, self.escrow[wallet, asset])
-        if asset != CASH and amount and self.codes[wallet]:
-            return False
-        del self.requests[wallet, asset]
-        self.escrow[wallet, asset] -= amount
-        self.wallets[wallet, asset] += amount
-        return True
-
-    # ----- fills -----------------------------------------------------------------------------
-
-    def settles(self, fill, custody):
-        """Return the result of a fill, and apply it: empty, a failure, or a repeated result."""
-        if fill.trade_id in self.ended:
-            return self.ended[fill.trade_id]
-        is_done = self._is_rated(fill) and self._moves(fill, custody)
-        self.ended[fill.trade_id] = "SettledBefore" if is_done else "FailedBefore"
-        return "" if is_done else "failure"
-
-    def _is_rated(self, fill):
-        """Return whether both orders allow the fees and the price."""
-        return not self._is_odd(fill) and all(
-            party.fee_rate_bps <= min(party.order.fee_rate_bps, MOST_FEE_BPS)
-            and self._is_priced(party.order, price)
-            for party, price in self.legs(fill)
+    def all_balances_of(self, holders):
+        """Return the balances of wallets by holder and asset."""
+        tokens = [(holder, asset) for holder in holders for asset in self.assets if asset]
+        cash, (amounts,) = (
+            self.evm.ask_all([(self.wrapped, BALANCE, holder) for holder in holders]),
+            self.evm.ask_all([(self.tokens, TOKENS_OF, *zip(*tokens, strict=True))]),
         )
+        found = dict(zip(tokens, amounts, strict=True))
+        return found | {(holder, CASH): one for holder, one in zip(holders, cash, strict=True)}
 
-    def _is_odd(self, fill):
-        """Return whether the orders cannot meet."""
-        one, other = fill.resting.order, fill.incoming.order
-        if one.token_id == other.token_id:
-            return one.token_id == CASH or one.side == other.side
-        pair = {self.market.yes, self.market.no}
-        return {one.token_id, other.token_id} != pair or one.side != other.side
+    def all_escrows_of(self, holders):
+        """Return the balances in escrow by holder and asset."""
+        keys = [(holder, asset) for holder in holders for asset in self.assets]
+        (found,) = self.evm.ask_all([(self.exchange, ESCROWS, *zip(*keys, strict=True))])
+        return {key: balance for key, (balance, _) in zip(keys, found, strict=True)}
 
-    def _is_priced(self, order, price):
-        limit_wei, size = order.maker_amount, order.taker_amount
-        if order.side == BUY:
-            return price * size < 100 * limit_wei + 100
-        return price * limit_wei + 100 > 100 * size
+    def all_totals(self):
+        """Return the sums of all escrow by asset."""
+        questions = [(self.exchange, ESCROWED, asset) for asset in self.assets]
+        return dict(zip(self.assets, self.evm.ask_all(questions), strict=True))
 
-    def legs(self, fill):
-        """Return both orders of a fill with the price of their own token."""
-        first, second = fill.resting, fill.incoming
-        is_direct = first.order.token_id == second.order.token_id
-        return (first, fill.price), (second, fill.price if is_direct else 100 - fill.price)
+    def reentering(self, wallet):
+        """Return code that accepts tokens and signatures, and calls the exchange before.
 
-    def _moves(self, fill, custody):
-        """Apply the transfers of a fill if both makers have enough; return whether they do."""
-        before = self.wallets.copy(), self.escrow.copy(), self.locked
-        balances = self.escrow if custody == "escrow" else self.wallets
-        size, part = fill.size, fill.size * fill.price // 100
-        legs = self.legs(fill)
-        is_direct = legs[0][0].order.token_id == legs[1][0].order.token_id
-        amounts = part, part if is_direct else size - part
-        sides = [party.order.side for party, _ in legs]
-        moves = []
-        for (party, price), amount in zip(legs, amounts, strict=True):
-            order, rate = party.order, party.fee_rate_bps * min(price, 100 - price)
-            if order.side == BUY:
-                fee = rate * size // (10_000 * price)
-                moves.append((order.maker, CASH, amount, order.token_id, size - fee, fee))
-            else:
-                fee = rate * size // 1_000_000
-                moves.append((order.maker, order.token_id, size, CASH, amount - fee, fee))
-        for maker, paid_asset, paid, got_asset, got, fee in self._in_order(moves, custody):
-            balances[maker, paid_asset] -= paid
-            if balances[maker, paid_asset] < 0:
-                self.wallets, self.escrow, self.locked = before
-                return False
-            balances[maker, got_asset] += got
-            balances[FEES, got_asset] += fee
-        self.locked += size * (sides.count(BUY) - 1)
-        buyers = {party.order.maker for party, _ in legs if party.order.side == BUY}
-        if custody == "wallet" and any(self.codes[buyer] for buyer in buyers):
-            self.wallets, self.escrow, self.locked = before
-            return False
-        return True
-
-    def _in_order(self, moves, custody):
-        """Return the moves in the order of the contract: between wallets the buyer pays first."""
-        if custody == "escrow":
-            return moves
-        return sorted(moves, key=lambda move: move[1] != CASH)
-
-    # ----- comparison ------------------------------------------------------------------------
-
-    def check(self):
-        """Compare with the chain, to the wei, per wallet and asset."""
-        market = self.market
-        totals = [0, 0, 0]
-        for holder in (*WALLETS, FEES, BOSS):
-            wanted = tuple(self.wallets[holder, asset] for asset in market.assets)
-            assert market.balances(holder) == wanted
-            found = market.escrows(holder)
-            assert found == tuple(self.escrow[holder, asset] for asset in market.assets)
-            totals = [total + one for total, one in zip(totals, found, strict=True)]
-        assert market.totals() == tuple(totals)
-        assert market.balances(market.exchange) == tuple(totals)
-        yes, no = (
-            totals[place] + sum(self.wallets[holder, asset] for holder in (*WALLETS, FEES, BOSS))
-            for place, asset in ((1, market.yes), (2, market.no))
-        )
-        assert yes == no == self.locked == market.balances(market.tokens)[0]
-
-
-class Rebuilt:
-    """Balances in escrow, rebuilt from the logs of the exchange alone."""
-
-    def __init__(self):
-        self.escrow = {}
-
-    def process(self, logs):
-        """Apply logs in chain order."""
-        for log in logs:
-            if DEPOSITED.is_in(log):
-                wallet, asset, amount, _ = DEPOSITED.decode(log)
-                self._add(wallet, asset, amount)
-            elif WITHDRAWN.is_in(log):
-                wallet, asset, amount = WITHDRAWN.decode(log)
-                self._add(wallet, asset, -amount)
-            elif ORDER_FILLED.is_in(log):
-                _, maker, wallet, token, side, in_escrow, *amounts = ORDER_FILLED.decode(log)
-                if in_escrow:
-                    self._fill(maker, wallet, token, side, *amounts)
-
-    def _fill(self, maker, wallet, token, side, paid, received, fee):
-        if side == BUY:
-            moves = (wallet, CASH, -paid), (maker, token, received), (FEES, token, fee)
-        else:
-            moves = (maker, token, -paid), (wallet, CASH, received), (FEES, CASH, fee)
-        for move in moves:
-            self._add(*move)
-
-    def _add(self, wallet, asset, amount):
-        self.escrow[wallet, asset] = self.escrow.get((wallet, asset), 0) + amount
+        It withdraws its collateral and revokes its request, and ignores the results.
+        """
+        calls = WITHDRAW.encode(wallet, CASH), REQUEST_WITHDRAWAL.encode(CASH, 0)
+        steps = 39 * len(calls) + 14
+        code = b""
+        for number, data in enumerate(calls):
+            size, place = bytes([len(data)]), bytes([steps + sum(map(len, calls[:number]))])
+            copy = b"\x60" + size + b"\x60" + place + b"\x5f\x39"
+            arguments = b"\x5f\x5f\x60" + size + b"\x5f\x5f\x73" + raw(self.exchange)
+            code += copy + arguments + b"\x62\x03\x0d\x40\xf1\x50"
+        code += bytes.fromhex("5f3560e01c60e01b5f5260205ff3")
+        assert len(code) == steps
+        return code + b"".join(calls)
 
 
 class EscrowDay:
-    """Random actions of hostile makers, the operator, the pauser and the owner.
+    """Random calls of hostile makers, the operator, the fee wallet, the pauser and the owner.
 
     Args:
-        market: the exchange and its makers.
-        rng: source of the actions.
+        market: a :class:`DayMarket`.
+        rng: source of the calls.
+        reorganises: whether blocks are replaced by others now and then.
     """
 
-    def __init__(self, market, rng):
-        self.market = market
-        self.rng = rng
-        self.now_s = NOW_S
-        self.accounts = Accounts(market)
+    def __init__(self, market, rng, *, reorganises=True):
+        self.market, self.rng, self._reorganises = market, rng, reorganises
+        self.accounts = Accounts(market, market.reentering)
+        self.accounts.now_s = NOW_S
         self.rebuilt = Rebuilt()
-        self.num_calls = 0
+        self.num_calls = self.num_replaced = 0
+        """Calls that were drawn, and calls that were sent again after a reorganisation."""
+        self._sent, self._checks, self._actions = [], [], []
+        self._blocks = []
+        """State before each of the last blocks, and its actions."""
         self._old_fills = []
 
-    def step(self):
-        """Do one random action and compare its result with the prediction."""
+    def run(self, num_calls):
+        """Make blocks of random calls until there are enough; check after each."""
         acts = {
-            self.deposit: 6, self.request: 3, self.withdraw: 4, self.settle: 6, self.pass_time: 2,
-            self.change_code: 1, self.pause: 1,
+            self._deposit: 6, self._request: 3, self._withdraw: 4, self._settle: 7, self._code: 1,
+            self._pause: 1, self._transfer: 1, self._junk: 1, self._approve: 1, self._nonce: 1,
+            self._cancel: 1, self._rescue: 1,
         }  # fmt: skip
-        (act,) = self.rng.choices(list(acts), list(acts.values()))
-        act()
+        while self.num_calls < num_calls:
+            with_block = self.rng.randint(1, BLOCK_CALLS)
+            self._begin(self.rng.choice([1, 1, 1, 60, DELAY_S - 1, DELAY_S, DELAY_S + 1]))
+            for act in self.rng.choices(list(acts), list(acts.values()), k=with_block):
+                self._do(*act())
+            self.num_calls += len(self._sent)
+            self._end()
+            if self._reorganises and self.rng.random() < 0.1:
+                self._reorganise()
 
-    def check(self):
-        """Compare all balances with the chain and with those rebuilt from the logs."""
+    # ----- blocks ------------------------------------------------------------------------------
+
+    def _begin(self, seconds):
+        """Begin a block that is later than the one before."""
+        state = self.market.evm.snapshot(), self.accounts.copy(), self.rebuilt.escrow.copy()
+        self._actions = []
+        self._blocks = [*self._blocks, (state, self._actions)][-DEEPEST:]
+        self.accounts.now_s += seconds
+        self.market.at(self.accounts.now_s)
+
+    def _do(self, name, *args):
+        """Predict and queue an action, which may be done again after a reorganisation."""
+        self._actions.append((name, *args))
+        getattr(self, name)(*args)
+
+    def _send(self, sender, to, data, expected, check=None, gas=CALL_GAS):
+        """Queue a call with its expected success, and a check of its logs."""
+        self._sent.append(Sent(sender, to, data, gas))
+        self._checks.append((expected, check))
+
+    def _end(self):
+        """Execute the block, and compare its results and all balances."""
+        outcomes = self.market.evm.run(self._sent)
+        for sent, outcome, (expected, check) in zip(
+            self._sent, outcomes, self._checks, strict=True
+        ):
+            assert (not outcome.reason) == expected, (sent, outcome.reason)
+            self.rebuilt.process(outcome.logs)
+            if check is not None:
+                check(outcome.logs)
+        self._sent, self._checks = [], []
         self.accounts.check()
         found = {key: amount for key, amount in self.rebuilt.escrow.items() if amount}
         assert found == {key: amount for key, amount in self.accounts.escrow.items() if amount}
 
-    def _send(self, sender, function, *args, expected):
-        """Send a call that succeeds or not as predicted."""
-        data = function.encode(*args)
-        self._sent(self.market.evm.send(sender, self.market.exchange, data, gas=CALL_GAS))
-        assert self._succeeded == expected, (function.name, args)
+    def _reorganise(self):
+        """Replace the last blocks by others with most of their calls, sometimes reordered."""
+        depth = self.rng.randint(1, len(self._blocks))
+        (snapshot, accounts, escrow), _ = self._blocks[-depth]
+        actions = [action for _, block in self._blocks[-depth:] for action in block]
+        del self._blocks[-depth:]
+        self.market.evm.revert(snapshot)
+        for wallet in WALLETS:
+            self.market.evm.set_code(wallet, accounts.codes[wallet])
+        self.accounts, self.rebuilt = accounts.copy(), Rebuilt(escrow)
+        actions = [action for action in actions if self.rng.random() < 0.8]
+        if self.rng.random() < 0.5:
+            self.rng.shuffle(actions)
+        while actions:
+            self._begin(self.rng.choice([1, 1, 60, DELAY_S]))
+            taken, actions = actions[:BLOCK_CALLS], actions[BLOCK_CALLS:]
+            for action in taken:
+                self._do(*action)
+            self.num_replaced += len(self._sent)
+            self._end()
 
-    def _sent(self, outcome):
-        """Record the result of a transaction."""
-        self.num_calls += 1
-        self._succeeded = not outcome.reason
-        self.rebuilt.process(outcome.logs)
+    # ----- effects of actions: predicted, and queued -------------------------------------------
+
+    def deposit(self, sender, wallet, asset, amount):
+        expected = self.accounts.deposit(sender, wallet, asset, amount)
+        self._send(sender, self.market.exchange, DEPOSIT.encode(wallet, asset, amount), expected)
+
+    def request(self, wallet, asset, amount):
+        expected = self.accounts.request(wallet, asset, amount)
+        data = REQUEST_WITHDRAWAL.encode(asset, amount)
+        self._send(wallet, self.market.exchange, data, expected)
+
+    def withdraw(self, sender, wallet, asset):
+        expected = self.accounts.withdraw(sender, wallet, asset)
+        self._send(sender, self.market.exchange, WITHDRAW.encode(wallet, asset), expected)
+
+    def transfer(self, sender, to, asset, amount):
+        expected = self.accounts.transfer(sender, to, asset, amount)
+        contract, data = self.market.wrapped, TRANSFER.encode(to, amount)
+        if asset != CASH:
+            contract = self.market.tokens
+            data = SEND_TOKENS.encode(sender, to, asset, amount, b"")
+        self._send(sender, contract, data, expected)
+
+    def make_junk(self, wallet, amount):
+        expected = self.accounts.make_junk(wallet, amount)
+        data = SPLIT.encode(JUNK, ROOT, self.market.condition, [1, 2], amount)
+        self._send(wallet, self.market.tokens, data, expected)
+
+    def approve(self, wallet, is_cash, is_approved):
+        expected = self.accounts.approve(wallet, is_cash, is_approved)
+        contract = self.market.wrapped if is_cash else self.market.tokens
+        function, value = (APPROVE, MAX * is_approved) if is_cash else (APPROVE_ALL, is_approved)
+        self._send(wallet, contract, function.encode(self.market.exchange, value), expected)
+
+    def raise_nonce(self, wallet, nonce):
+        expected = self.accounts.raise_nonce(wallet, nonce)
+        self._send(wallet, self.market.exchange, RAISE_NONCE.encode(nonce), expected)
+
+    def cancel(self, sender, order):
+        expected = self.accounts.cancel(sender, order)
+        self._send(sender, self.market.exchange, CANCEL.encode(order_values(order)), expected)
+
+    def rescue(self, sender, to, amount):
+        expected = self.accounts.rescue(sender == OWNER, to, amount)
+        data = RESCUE.encode(self.market.wrapped, to, amount)
+        self._send(sender, self.market.exchange, data, expected)
+
+    def pause(self, sender):
+        function = UNPAUSE if self.accounts.is_paused else PAUSE
+        expected = self.accounts.pause(sender == OWNER)
+        self._send(sender, self.market.exchange, function.encode(), expected)
+
+    def change_code(self, wallet, code):
+        """Change the code of a wallet at once, after the calls so far."""
+        self.num_calls += len(self._sent)
+        self._end()
+        self.accounts.codes[wallet] = code
+        self.market.evm.set_code(wallet, code)
+        self.accounts.now_s += 1
+        self.market.at(self.accounts.now_s)
+
+    def settle(self, sender, custody, fills):
+        is_settling = sender == BOSS and not self.accounts.is_paused
+        expected = [
+            (fill.trade_id, self.accounts.settle(fill, custody)) for fill in fills * is_settling
+        ]
+
+        def check(logs):
+            assert [result for log in logs if (result := result_of(log))] == expected
+
+        data = encode_settle(fills, custody)
+        self._send(sender, self.market.exchange, data, is_settling, check, GAS)
+
+    # ----- draws: a name of an action and its arguments ----------------------------------------
 
     def _wallet_and_asset(self):
-        return self.rng.choice(WALLETS), self.rng.choice(self.market.assets)
+        return self.rng.choice([*WALLETS, *WALLETS, FEES]), self.rng.choice(self.market.assets)
 
     def _amount(self, balance):
         """Return an amount that a balance mostly suffices for."""
         return self.rng.choice([0, 1, balance, balance + 1, *[self.rng.randint(0, balance)] * 6])
 
-    # ----- actions ---------------------------------------------------------------------------
-
-    def deposit(self):
+    def _deposit(self):
         sender, asset = self._wallet_and_asset()
         wallet = self.rng.choice([sender, sender, *WALLETS, FEES])
-        amount = self._amount(self.accounts.wallets[sender, asset])
-        expected = self.accounts.deposits(sender, wallet, asset, amount)
-        self._send(sender, DEPOSIT, wallet, asset, amount, expected=expected)
+        return "deposit", sender, wallet, asset, self._amount(self.accounts.wallets[sender, asset])
 
-    def request(self):
+    def _request(self):
         wallet, asset = self._wallet_and_asset()
-        amount = self._amount(self.accounts.escrow[wallet, asset])
-        expected = self.accounts.is_requested(wallet, asset, amount, self.now_s)
-        self._send(wallet, REQUEST_WITHDRAWAL, asset, amount, expected=expected)
+        return "request", wallet, asset, self._amount(self.accounts.escrow[wallet, asset])
 
-    def withdraw(self):
+    def _withdraw(self):
         wallet, asset = self._wallet_and_asset()
         if self.accounts.requests and self.rng.random() < 0.7:
             wallet, asset = self.rng.choice(sorted(self.accounts.requests))
-        expected = self.accounts.withdraws(wallet, asset, self.now_s)
-        sender = self.rng.choice(WALLETS)
-        self._send(sender, WITHDRAW, wallet, asset, expected=expected)
+        return "withdraw", self.rng.choice(WALLETS), wallet, asset
 
-    def settle(self):
+    def _transfer(self):
+        wallet, asset = self._wallet_and_asset()
+        to = self.rng.choice([*WALLETS, FEES, self.market.exchange])
+        amount = self._amount(self.accounts.wallets[wallet, asset]) // self.rng.choice([1, 10])
+        return "transfer", wallet, to, asset, amount
+
+    def _junk(self):
+        return "make_junk", self.rng.choice(WALLETS), self.rng.randint(0, 5 * ONE)
+
+    def _approve(self):
+        is_approved = self.rng.random() < 0.9
+        return "approve", self.rng.choice(WALLETS), self.rng.random() < 0.5, is_approved
+
+    def _nonce(self):
+        wallet = self.rng.choice(WALLETS)
+        return "raise_nonce", wallet, self._raised(wallet) + self.rng.choice([0, 1, 1, 2])
+
+    def _raised(self, wallet):
+        """Return the nonce that a wallet raised last."""
+        return self.accounts.raises.get(wallet, ((0, 0),))[-1][1]
+
+    def _cancel(self):
+        if not self._old_fills:
+            return self._nonce()
+        order = self.rng.choice(self._old_fills)[1].resting.order
+        return "cancel", self.rng.choice([order.maker, order.maker, *WALLETS]), order
+
+    def _rescue(self):
+        to = self.rng.choice([*WALLETS, FEES, BOSS])
+        return (
+            "rescue",
+            self.rng.choice([OWNER, OWNER, BOSS]),
+            to,
+            self._amount(self.accounts.stray),
+        )
+
+    def _pause(self):
+        return "pause", self.rng.choice([PAUSER, OWNER, OWNER])
+
+    def _code(self):
+        wallet = self.rng.choice(WALLETS)
+        hostile = REVERTS, BURNS, BOMB, SLOW_SIGNER, self.market.reentering(wallet)
+        return "change_code", wallet, self.rng.choice([*[b""] * 12, *hostile, hostile[-1]])
+
+    def _settle(self):
+        if self.accounts.is_paused and self.rng.random() < 0.5:
+            return "pause", OWNER
         custody = self.rng.choice(["escrow", "escrow", "wallet"])
         fills = [self._fill(custody) for _ in range(self.rng.randint(1, 4))]
         if self.rng.random() < 0.3:
             fills.append(self._odd_fill())
-        if self._old_fills and self.rng.random() < 0.3:
-            fills.append(self.rng.choice(self._old_fills))
-        sender = self.rng.choice([BOSS] * 9 + WALLETS[:1])
-        outcome = self.market.evm.send(sender, self.market.exchange, encode_settle(fills, custody))
-        self._sent(outcome)
-        if self.accounts.is_paused or sender != BOSS:
-            assert not self._succeeded
-            return
-        self._old_fills = [*self._old_fills, *fills][-20:]
-        expected = [self.accounts.settles(fill, custody) for fill in fills]
-        assert [self._result(log) for log in outcome.logs if self._result(log)] == [
-            (fill.trade_id, result) for fill, result in zip(fills, expected, strict=True)
-        ]
-
-    def _result(self, log):
-        """Return trade id and result that a log reports; None for another log."""
-        events = {SETTLED: "", FAILED: "failure"}
-        for event in (SETTLED, FAILED, SETTLED_BEFORE, FAILED_BEFORE):
-            if event.is_in(log):
-                return event.decode(log)[0], events.get(event, event.name)
-        return None
-
-    def pass_time(self):
-        self.now_s += self.rng.choice([1, 60, DELAY_S - 1, DELAY_S, DELAY_S + 1])
-        self.market.at(self.now_s)
-
-    def change_code(self):
-        wallet = self.rng.choice(WALLETS)
-        code = self.rng.choice(CODES)
-        self.accounts.codes[wallet] = code
-        self.market.evm.set_code(wallet, code)
-
-    def pause(self):
-        sender = self.rng.choice([PAUSER, OWNER])
-        function = UNPAUSE if self.accounts.is_paused else PAUSE
-        expected = sender == OWNER or function is PAUSE
-        self._send(sender, function, expected=expected)
-        if expected:
-            self.accounts.is_paused = not self.accounts.is_paused
+        old = [fill for kept, fill in self._old_fills if kept == custody]
+        if old and self.rng.random() < 0.3:
+            fills.append(self.rng.choice(old))
+        if old and self.rng.random() < 0.5:
+            fills += [self._again(self.rng.choice(old)) for _ in range(2)]
+        self.rng.shuffle(fills)
+        self._old_fills = [*self._old_fills, *((custody, fill) for fill in fills)][-30:]
+        return "settle", self.rng.choice([BOSS] * 9 + WALLETS[:1]), custody, fills
 
     def _odd_fill(self):
         """Return a fill of signed orders for any tokens and sides, which mostly cannot meet."""
         market, rng = self.market, self.rng
-        tokens = [market.yes, market.no, CASH, UNKNOWN]
+        tokens = [*market.assets, UNKNOWN]
         price, size = rng.randint(1, 99), 100 * rng.randint(1, ONE)
         orders = [
             market.order(maker, rng.choice([BUY, SELL]), limit, size, rng.choice(tokens))
             for maker, limit in zip(rng.sample(WALLETS, 2), (price, 100 - price), strict=True)
         ]
         return market.fill(*orders, price, size)
+
+    def _again(self, fill):
+        """Return another fill of the same orders, which may have too little left."""
+        size = min(
+            order.maker_amount if order.side == SELL else order.taker_amount
+            for order in (fill.resting.order, fill.incoming.order)
+        )
+        size = 100 * self.rng.randint(1, max(1, size // 100))
+        return self.market.fill(fill.resting, fill.incoming, fill.price, size)
 
     def _fill(self, custody):
         """Return a fill of random orders: direct, mint or merge, with fees."""
@@ -354,21 +399,41 @@ class EscrowDay:
         one, other = rng.sample(WALLETS, 2)
         if custody == "escrow" and rng.random() < 0.1:
             other = one
-        price, size = rng.randint(1, 99), 100 * rng.randint(1, 3 * ONE)
+        price, size = rng.randint(1, 99), 100 * rng.randint(1, 3 * ONE // rng.choice([1, 10, 100]))
         first = {"direct": rng.choice([BUY, SELL]), "mint": BUY, "merge": SELL}[kind]
         second = first if kind != "direct" else (SELL if first is BUY else BUY)
         token, rest = rng.sample([market.yes, market.no], 2)
+        if kind == "direct" and rng.random() < 0.1:
+            token = market.junk
         end, at = (token, price) if kind == "direct" else (rest, 100 - price)
-        slack = rng.choice([-1, 0, 0, 0, 1, 5])
+        slack = rng.choice([-1, *[0] * 9, 1, 5])
         limit = min(99, max(1, at + slack if second is BUY else at - slack))
-        rates = [rng.choice([0, 0, 50, 1_000, 1_200]) for _ in range(2)]
-        charged = [rng.choice([0, rate, rate, rate + 1]) for rate in rates]
-        orders = (
-            market.order(one, first, price, size, token, fee_rate_bps=rates[0]),
-            market.order(other, second, limit, size, end, fee_rate_bps=rates[1]),
-        )
         parties = [
-            Party(order=order, fee_rate_bps=rate)
-            for order, rate in zip(orders, charged, strict=True)
+            self._party(*values, size)
+            for values in ((one, first, price, token), (other, second, limit, end))
         ]
-        return market.fill(*parties, price, size)
+        return market.fill(*parties, price, size // rng.choice([100, 200, 300]) * 100)
+
+    def _party(self, maker, side, price, token, size):
+        """Return an order with random nonce, expiration, fees and kind of signature."""
+        rng, now_s = self.rng, self.accounts.now_s
+        rate = rng.choice([*[0, 50, 300, 1_000] * 4, 1_200])
+        order = self.market.order(
+            maker, side, price, size, token,
+            fee_rate_bps=rate,
+            nonce=max(0, self._raised(maker) + rng.choice([-1, *[0] * 12, 1])),
+            expiration_s=rng.choice([*[0] * 12, now_s, now_s - DELAY_S, now_s - DELAY_S - 1]),
+        )  # fmt: skip
+        accepts = self.accounts.codes[maker] not in (b"", *REJECTING)
+        if rng.random() < (0.4 if accepts else 0.02):
+            order = msgspec.structs.replace(order, signature=UNUSABLE)
+        return Party(order=order, fee_rate_bps=rng.choice([0, *[rate] * 12, rate + 1]))
+
+
+def result_of(log):
+    """Return trade id and result that a log reports; None for another log."""
+    events = {SETTLED: "", FAILED: "failure"}
+    for event in (SETTLED, FAILED, SETTLED_BEFORE, FAILED_BEFORE):
+        if event.is_in(log):
+            return event.decode(log)[0], events.get(event, event.name)
+    return None

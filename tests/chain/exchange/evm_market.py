@@ -53,10 +53,14 @@ def creation_args(name, version, addresses):
 
 
 class EvmMarket:
-    """The contracts, a condition with both tokens, and makers with collateral and tokens."""
+    """The contracts, a condition with both tokens, and makers with collateral and tokens.
 
-    def __init__(self):
-        self.evm = Evm()
+    Args:
+        evm: where they are; None for an in-process EVM.
+    """
+
+    def __init__(self, evm=None):
+        self.evm = evm or Evm()
         self.addresses = self.evm.deploy_all()
         self.tokens = self.addresses.conditional_tokens
         self.wrapped = self.addresses.collateral

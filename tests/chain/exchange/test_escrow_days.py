@@ -1,34 +1,42 @@
-"""Random days with hostile makers: escrow and wallets are conserved to the wei."""
+"""Random days with hostile makers: escrow and wallets are conserved to the wei.
 
+``CLOB_ESCROW_CALLS`` is the number of calls on anvil, and ``CLOB_ESCROW_SEED`` the first seed.
+"""
+
+import contextlib
 import os
 import random  # noqa: TID251  # the draws of a test, from a seed
+import sys
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.chain.contracts.anvil_evm import AnvilEvm, start_unsigned_anvil
 from tests.chain.contracts.evm import NOW_S
-from tests.chain.exchange.escrow_days import EscrowDay
+from tests.chain.exchange.escrow_days import DayMarket, EscrowDay
+from tests.chain.nodes import running
 
-SEEDS = int(os.environ.get("CLOB_ESCROW_DAYS", "6"))
-"""Number of long days; 800 of them are 200,000 calls."""
-STEPS = 300
+CALLS = int(os.environ.get("CLOB_ESCROW_CALLS", "3000"))
+SEED = int(os.environ.get("CLOB_ESCROW_SEED", "0"))
+DAY_CALLS = 1_000
 
 
-def run(market, seed, num_steps):
-    """Run a day and return the number of its calls."""
+@pytest.fixture(scope="module")
+def shared():
+    return DayMarket()
+
+
+def run(market, seed, num_calls):
+    """Run a day and return it."""
+    market.at(NOW_S)
     state = market.evm.snapshot()
     day = EscrowDay(market, random.Random(seed))
     try:
-        for step in range(num_steps):
-            day.step()
-            if step % 10 == 0:
-                day.check()
-        day.check()
+        day.run(num_calls)
     finally:
-        market.at(NOW_S)
         market.evm.revert(state)
-    return day.num_calls
+    return day
 
 
 @settings(max_examples=5)
@@ -38,6 +46,14 @@ def test_random_day_conserves_escrow_and_wallets(shared, seed):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("seed", range(SEEDS))
-def test_long_random_day_conserves_escrow_and_wallets(shared, seed):
-    assert run(shared, seed, STEPS) > STEPS // 2
+def test_random_days_on_anvil_conserve_escrow_and_wallets(capsys):
+    with running(start_unsigned_anvil()) as node, contextlib.closing(AnvilEvm(node)) as evm:
+        market = DayMarket(evm)
+        num_calls = num_replaced = 0
+        for seed in range(SEED, SEED + -(-CALLS // DAY_CALLS)):
+            day = run(market, seed, DAY_CALLS)
+            num_calls += day.num_calls
+            num_replaced += day.num_replaced
+            with capsys.disabled():
+                sys.stdout.write(f"seed {seed}: {num_calls} calls, {num_replaced} again\n")
+    assert num_calls >= CALLS

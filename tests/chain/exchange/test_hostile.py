@@ -10,18 +10,10 @@ from hypothesis import strategies as st
 from tests.chain.contracts.calls import APPROVE, APPROVE_ALL, MAX, TRANSFER
 from tests.chain.exchange.evm_market import BOSS, BUY, MAKERS, ONE, SELL, START
 from tests.chain.signed_fills import encode_settle
-from tests.chain.wallets import BURNS, REVERTS
+from tests.chain.wallets import BOMB, BURNS, REVERTS, SLOW_SIGNER
 
 WALLETS = [maker.address for maker in MAKERS]
 ALICE, BOB, CAROL, DAVE = WALLETS
-SLOW_SIGNER = bytes.fromhex(
-    "5f3560e01c80631626ba7e14601957"  # a loop for isValidSignature:
-    "5b60e01b5f5260205ff3"  # return the selector of the call
-    "5b6115005b6001900380601d5750600f56"  # 5,376 rounds of 26 gas
-)
-"""Code of a wallet that accepts tokens, and signatures (EIP-1271) with 140,000 gas."""
-BOMB = bytes.fromhex("620200005ffd")
-"""Code of a wallet that reverts with 128 KiB of data."""
 
 
 @pytest.fixture
