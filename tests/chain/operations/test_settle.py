@@ -128,6 +128,22 @@ def test_gas_burning_fills_leave_enough_gas_for_the_last_fill(chain, worker, mar
     assert (FILLS_MAX - 1) * FILL_GAS < used < allowed - 400_000
 
 
+def test_gas_burning_signers_spend_no_trade_id_of_others(chain, worker, market, pair):
+    one, other = pair
+    burner = market.maker()
+    burner.set_code(INVALID)
+    unsigned = replace(market.buy(burner), signature=f"0x{'ab' * 65}")
+    bad = [market.fill(unsigned, market.sell(other)) for _ in range(FILLS_MAX - 2)]
+    good = [market.trade(one, other) for _ in range(2)]
+    fills = [good[0], *bad, good[1]]
+    hashed = settle(chain, worker, *fills)
+    assert outcomes(chain, hashed, fills) == ["Settled", *["SettleFailed"] * len(bad), "Settled"]
+    assert int(receipt_of(chain.node, hashed)["gasUsed"], 16) > len(bad) * 150_000
+    for fill in fills:
+        for name, is_so in (("settled", fill in good), ("failed", fill in bad)):
+            assert read(chain.node, EXCHANGE, f"{name}(uint256)", int(fill.trade_id)) == is_so
+
+
 @pytest.mark.parametrize("count", [1, 2])
 def test_settlement_gas_limit_exceeds_the_estimate(chain, worker, market, pair, count):
     data = encode_settle_bodies([market.trade(*pair) for _ in range(count)])
