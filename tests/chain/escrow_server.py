@@ -51,7 +51,11 @@ class EscrowServer(SettlingServer):
 
     def escrow_of(self, user, asset=COLLATERAL):
         """Return balance and requested amount in escrow, as the contract reports them."""
-        data = calldata("escrowOf(address,uint256)", user.address, asset)
+        return self.escrow_at(user.address, asset)
+
+    def escrow_at(self, address, asset=COLLATERAL):
+        """Return balance and requested amount of an address in escrow."""
+        data = calldata("escrowOf(address,uint256)", address, asset)
         call = {"to": self.contracts.exchange, "data": f"0x{data.hex()}"}
         answer = bytes.fromhex(self.ask("eth_call", call, "latest")[2:])
         balance, requested, _ = decode(["uint256"] * 3, answer)

@@ -311,8 +311,8 @@ UNUSABLE = f"0x{'ab' * 65}"
 class Rebuilt:
     """Balances in escrow, rebuilt from the logs of the exchange alone."""
 
-    def __init__(self, escrow=()):
-        self.escrow = dict(escrow)
+    def __init__(self, escrow=(), fee_wallet=FEES):
+        self.escrow, self._fee_wallet = dict(escrow), fee_wallet
 
     def process(self, logs):
         """Apply logs in chain order."""
@@ -330,9 +330,9 @@ class Rebuilt:
 
     def _fill(self, maker, wallet, token, side, paid, received, fee):
         if side == BUY:
-            moves = (wallet, CASH, -paid), (maker, token, received), (FEES, token, fee)
+            moves = (wallet, CASH, -paid), (maker, token, received), (self._fee_wallet, token, fee)
         else:
-            moves = (maker, token, -paid), (wallet, CASH, received), (FEES, CASH, fee)
+            moves = (maker, token, -paid), (wallet, CASH, received), (self._fee_wallet, CASH, fee)
         for move in moves:
             self._add(*move)
 

@@ -6,7 +6,6 @@
 import contextlib
 import os
 import random  # noqa: TID251  # the draws of a test, from a seed
-import sys
 
 import pytest
 from hypothesis import given, settings
@@ -17,9 +16,9 @@ from tests.chain.contracts.evm import NOW_S
 from tests.chain.exchange.escrow_days import DayMarket, EscrowDay
 from tests.chain.nodes import running
 
-CALLS = int(os.environ.get("CLOB_ESCROW_CALLS", "3000"))
-SEED = int(os.environ.get("CLOB_ESCROW_SEED", "0"))
 DAY_CALLS = 1_000
+DAYS = -(-int(os.environ.get("CLOB_ESCROW_CALLS", "3000")) // DAY_CALLS)
+SEED = int(os.environ.get("CLOB_ESCROW_SEED", "0"))
 
 
 @pytest.fixture(scope="module")
@@ -27,8 +26,14 @@ def shared():
     return DayMarket()
 
 
+@pytest.fixture(scope="module")
+def on_anvil():
+    with running(start_unsigned_anvil()) as node, contextlib.closing(AnvilEvm(node)) as evm:
+        yield DayMarket(evm)
+
+
 def run(market, seed, num_calls):
-    """Run a day and return it."""
+    """Run a day of at least so many calls."""
     market.at(NOW_S)
     state = market.evm.snapshot()
     day = EscrowDay(market, random.Random(seed))
@@ -36,7 +41,7 @@ def run(market, seed, num_calls):
         day.run(num_calls)
     finally:
         market.evm.revert(state)
-    return day
+    assert day.num_calls >= num_calls
 
 
 @settings(max_examples=5)
@@ -46,14 +51,6 @@ def test_random_day_conserves_escrow_and_wallets(shared, seed):
 
 
 @pytest.mark.long
-def test_random_days_on_anvil_conserve_escrow_and_wallets(capsys):
-    with running(start_unsigned_anvil()) as node, contextlib.closing(AnvilEvm(node)) as evm:
-        market = DayMarket(evm)
-        num_calls = num_replaced = 0
-        for seed in range(SEED, SEED + -(-CALLS // DAY_CALLS)):
-            day = run(market, seed, DAY_CALLS)
-            num_calls += day.num_calls
-            num_replaced += day.num_replaced
-            with capsys.disabled():
-                sys.stdout.write(f"seed {seed}: {num_calls} calls, {num_replaced} again\n")
-    assert num_calls >= CALLS
+@pytest.mark.parametrize("seed", range(SEED, SEED + DAYS))
+def test_random_day_on_anvil_conserves_escrow_and_wallets(on_anvil, seed):
+    run(on_anvil, seed, DAY_CALLS)
