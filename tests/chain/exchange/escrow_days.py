@@ -65,6 +65,8 @@ RESCUE = Function("rescue(address,address,uint256)")
 TOKENS_OF = Function("balanceOfBatch(address[],uint256[])", returns="uint256[]")
 ALWAYS_TRUE = bytes.fromhex("60015f5260205ff3")
 """Code of a token that anyone has enough of."""
+RETURN_SELECTOR = bytes.fromhex("5f3560e01c60e01b5f5260205ff3")
+"""Code that returns the selector of the call, as receivers and signers (EIP-1271) do."""
 JUNK = f"0x{'6a' * 20}"
 """Address of a worthless collateral."""
 
@@ -106,19 +108,24 @@ class DayMarket(EvmMarket):
     def reentering(self, wallet):
         """Return code that accepts tokens and signatures, and calls the exchange before.
 
-        It withdraws its collateral and revokes its request, and ignores the results.
+        It withdraws collateral and YES and revokes its request for collateral, and ignores the
+        results.
         """
-        calls = WITHDRAW.encode(wallet, CASH), REQUEST_WITHDRAWAL.encode(CASH, 0)
-        steps = 39 * len(calls) + 14
+        calls = [WITHDRAW.encode(wallet, asset) for asset in (CASH, self.yes)]
+        calls.append(REQUEST_WITHDRAWAL.encode(CASH, 0))
+        place = len(calls) * len(call_code(self.exchange, b"", 0)) + len(RETURN_SELECTOR)
         code = b""
-        for number, data in enumerate(calls):
-            size, place = bytes([len(data)]), bytes([steps + sum(map(len, calls[:number]))])
-            copy = b"\x60" + size + b"\x60" + place + b"\x5f\x39"
-            arguments = b"\x5f\x5f\x60" + size + b"\x5f\x5f\x73" + raw(self.exchange)
-            code += copy + arguments + b"\x62\x03\x0d\x40\xf1\x50"
-        code += bytes.fromhex("5f3560e01c60e01b5f5260205ff3")
-        assert len(code) == steps
-        return code + b"".join(calls)
+        for data in calls:
+            code += call_code(self.exchange, data, place)
+            place += len(data)
+        return code + RETURN_SELECTOR + b"".join(calls)
+
+
+def call_code(contract, data, place):
+    """Return code that calls a contract with data at a place of the code, and 200,000 gas."""
+    size = b"\x60" + bytes([len(data)])
+    copy = size + b"\x61" + place.to_bytes(2) + b"\x5f\x39"
+    return copy + b"\x5f\x5f" + size + b"\x5f\x5f\x73" + raw(contract) + b"\x62\x03\x0d\x40\xf1\x50"
 
 
 class EscrowDay:

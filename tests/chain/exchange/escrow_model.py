@@ -28,8 +28,8 @@ class Accounts:
 
     Args:
         market: the exchange, of which only balances are read.
-        reenters: returns the code of a wallet that, while it receives tokens, withdraws its
-            collateral and then revokes its request.
+        reenters: returns the code of a wallet that, while it receives tokens, withdraws
+            collateral and YES, and then revokes its request for collateral.
     """
 
     def __init__(self, market, reenters):
@@ -171,8 +171,8 @@ class Accounts:
         Inside a call of the exchange, the exchange rejects a withdrawal, but no request.
         """
         if self.codes[wallet] == self._reenters(wallet):
-            if not inside:
-                self.withdraw(wallet, wallet, CASH)
+            for asset in (CASH, self._market.yes) if not inside else ():
+                self.withdraw(wallet, wallet, asset)
             self.requests.pop((wallet, CASH), None)
 
     # ----- fills -----------------------------------------------------------------------------
