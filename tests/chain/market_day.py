@@ -40,12 +40,14 @@ class MarketDay:
     Args:
         server: an :class:`EscrowServer` with ``proxies`` of its nodes.
         lies: changes of results by method.
+        restart: kills the server and starts it again.
         seed: seed of the day.
         num_makers: number of makers, of which a tenth is hostile.
     """
 
-    def __init__(self, server, lies, seed, num_makers):
-        self.server, self.lies, self.random = server, lies, random.Random(seed)
+    def __init__(self, server, lies, restart, seed, num_makers):
+        self.server, self.lies, self.restart = server, lies, restart
+        self.random = random.Random(seed)
         self.tokens = {name: server.tokens(name) for name in MARKETS}
         self.makers = [self._maker() for _ in range(num_makers)]
         self.hostile = self.makers[::10]
@@ -105,7 +107,11 @@ class MarketDay:
                 self.order(maker)
                 if maker in self.hostile and draw.random() < 0.5:
                     draw.choice(self.hostile_actions)(maker)
-            self.reorganise()
+        if draw.random() < 0.05:
+            self.restart()
+            self.counts["server killed"] += 1
+        # It takes a while, so that no request is answered by the liars of two minutes.
+        self.reorganise()
         if number % 5 == 4:
             self.settled()
 
@@ -236,7 +242,7 @@ class MarketDay:
                 _, *orders, price, size = SETTLED.decode(log)
                 on_chain[*orders, price, size] += 1
             self.counts["failed on chain"] += FAILED.is_in(log)
-        found, hostile = Counter(), {maker.address for maker in self.hostile}
+        found, num_failed, hostile = Counter(), 0, {maker.address for maker in self.hostile}
         for trade in trades:
             resting, incoming = (
                 self.orders[each] for each in (trade.resting_order_id, trade.incoming_order_id)
@@ -248,11 +254,13 @@ class MarketDay:
                 found[*hashes, trade.price, int(trade.size)] += is_first
             else:
                 assert trade.settlement == "failed"
+                num_failed += is_first
                 assert trade.settlement_reason
                 assert MARKETS[trade.market_id] == "wallet", trade
                 assert {resting.maker, incoming.maker} & hostile, trade
         wrong = found - on_chain, on_chain - found
         assert not any(wrong), wrong
+        assert num_failed == self.counts["failed on chain"]
 
     def _check_balances(self, trades):
         """Check that honest makers have what their trades moved, and all hostile ones together."""

@@ -50,7 +50,13 @@ def test_fates_and_accounts_of_a_hostile_day_equal_the_final_chain(tmp_path, cap
         fund(server, 4 * MAKERS)
         server.open_settling("snow", custody="wallet", complementary=True, **FEES)
         server.convert("split", server.source, server.market("snow"), MAKERS * UNIT)
-        day = MarketDay(server, LIES, SEED, MAKERS)
+
+        def restart():
+            server.live.kill()
+            server.live = stack.enter_context(live_server(tmp_path / "data", **settings))
+            server.http = server.live.http
+
+        day = MarketDay(server, LIES, restart, SEED, MAKERS)
         for number in range(MINUTES):
             day.minute(number, ORDERS)
             if number % 60 == 0:
@@ -59,7 +65,7 @@ def test_fates_and_accounts_of_a_hostile_day_equal_the_final_chain(tmp_path, cap
         report(capsys, str(dict(day.counts)))
         books = server.books.accounts(*day.tokens["snow"])
         books |= day.available_escrow(server.escrow)
-        live.kill()
+        server.live.kill()
         assert accounts_of(tmp_path / "data")[1] == books
 
 
