@@ -6,6 +6,7 @@ balances are compared with the chain.
 
 import msgspec
 
+from clob.signing import SignedWithdrawal, sign
 from clob_server.chain.eth import token_ids
 from clob_server.chain.eth.abi import Function
 from clob_server.chain.eth.exchange_abi import (
@@ -16,6 +17,7 @@ from clob_server.chain.eth.exchange_abi import (
     FAILED,
     FAILED_BEFORE,
     REQUEST_WITHDRAWAL,
+    REQUEST_WITHDRAWAL_FOR,
     SETTLED,
     SETTLED_BEFORE,
     WITHDRAW,
@@ -44,6 +46,7 @@ from tests.chain.exchange.evm_market import (
     BUY,
     ESCROWED,
     FEES,
+    KEYS,
     ONE,
     OWNER,
     PAUSER,
@@ -152,14 +155,14 @@ class EscrowDay:
     def run(self, num_calls):
         """Make blocks of random calls until there are enough; check after each."""
         acts = {
-            self._deposit: 6, self._request: 3, self._withdraw: 4, self._settle: 7, self._code: 1,
-            self._pause: 1, self._transfer: 1, self._junk: 1, self._approve: 1, self._nonce: 1,
-            self._cancel: 1, self._rescue: 1,
+            self._deposit: 6, self._request: 3, self._request_for: 1, self._withdraw: 4,
+            self._settle: 7, self._code: 1, self._pause: 1, self._transfer: 1, self._junk: 1,
+            self._approve: 1, self._nonce: 1, self._cancel: 1, self._rescue: 1,
         }  # fmt: skip
         while self.num_calls < num_calls:
-            with_block = self.rng.randint(1, BLOCK_CALLS)
+            size = self.rng.randint(1, BLOCK_CALLS)
             self._begin(self.rng.choice([1, 1, 1, 60, DELAY_S - 1, DELAY_S, DELAY_S + 1]))
-            for act in self.rng.choices(list(acts), list(acts.values()), k=with_block):
+            for act in self.rng.choices(list(acts), list(acts.values()), k=size):
                 self._do(*act())
             self.num_calls += len(self._sent)
             self._end()
@@ -232,6 +235,13 @@ class EscrowDay:
         expected = self.accounts.request(wallet, asset, amount)
         data = REQUEST_WITHDRAWAL.encode(asset, amount)
         self._send(wallet, self.market.exchange, data, expected)
+
+    def request_for(self, sender, request, signature, is_signed):
+        expected = self.accounts.request_for(request, is_signed=is_signed)
+        names = "wallet", "asset", "amount", "nonce", "deadline"
+        values = [getattr(request, name) for name in names]
+        data = REQUEST_WITHDRAWAL_FOR.encode(*values, bytes.fromhex(signature[2:]))
+        self._send(sender, self.market.exchange, data, expected)
 
     def withdraw(self, sender, wallet, asset):
         expected = self.accounts.withdraw(sender, wallet, asset)
@@ -312,6 +322,19 @@ class EscrowDay:
     def _request(self):
         wallet, asset = self._wallet_and_asset()
         return "request", wallet, asset, self._amount(self.accounts.escrow[wallet, asset])
+
+    def _request_for(self):
+        (wallet, asset), rng = self._wallet_and_asset(), self.rng
+        request = SignedWithdrawal(
+            wallet=wallet,
+            asset=asset,
+            amount=self._amount(self.accounts.escrow[wallet, asset]),
+            nonce=rng.randint(0, 30),
+            deadline=self.accounts.now_s + rng.choice([-1, 0, DELAY_S, DELAY_S]),
+        )
+        signer = rng.choice([wallet, wallet, wallet, rng.choice(WALLETS)])
+        signature = sign(request, self.market.domain, KEYS[signer]).signature
+        return "request_for", rng.choice(WALLETS), request, signature, signer == wallet
 
     def _withdraw(self):
         wallet, asset = self._wallet_and_asset()

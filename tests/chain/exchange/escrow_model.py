@@ -10,7 +10,7 @@ from clob_server.chain.eth.exchange_abi import (
     WITHDRAWN,
 )
 from tests.chain.exchange.evm_market import BOSS, BUY, FEES, MAKERS
-from tests.chain.wallets import BOMB, BURNS, REVERTS
+from tests.chain.wallets import BOMB, BURNS, REVERTS, SLOW_SIGNER
 
 WALLETS = [maker.address for maker in MAKERS]
 HOLDERS = (*WALLETS, FEES, BOSS)
@@ -53,6 +53,8 @@ class Accounts:
         """Seconds from which cancels take effect, by salt."""
         self.ended = {}
         """The event that repeats the result of a trade, by trade id."""
+        self.nonces = {}
+        """Nonces of signed requests, by wallet and nonce."""
         self.is_paused = False
         self.now_s = 0
 
@@ -83,6 +85,20 @@ class Accounts:
         if amount > self.escrow[wallet, asset]:
             return False
         self.requests[wallet, asset] = (amount, self.now_s + DELAY_S)
+        return True
+
+    def request_for(self, request, *, is_signed):
+        """Request a withdrawal by a signed message.
+
+        Code that calls the exchange has no gas left to accept the signature.
+        """
+        key = request.wallet, request.nonce
+        is_accepted = is_signed or self.codes[request.wallet] == SLOW_SIGNER
+        if self.now_s > request.deadline or key in self.nonces or not is_accepted:
+            return False
+        if not self.request(request.wallet, request.asset, request.amount):
+            return False
+        self.nonces[key] = True
         return True
 
     def withdraw(self, _sender, wallet, asset):
