@@ -174,7 +174,8 @@ class ClusterNode:
         while True:
             replica = self._replica
             if replica.is_owner:
-                if replica.append_s < STUCK_S:
+                is_cut_off = self.is_unsure and replica.append_s > SILENCE_S
+                if replica.append_s < STUCK_S and not is_cut_off:
                     self._send(msgspec.msgpack.encode(self._beat()))
             else:
                 can_own = self._may_own and bool(self.url) and not self._is_leaving
