@@ -7,13 +7,13 @@ that does not exist yet.
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
+from operator import gt
 from typing import Final, Literal, NamedTuple, Protocol, TypeAlias
 
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from clob import ClobError
-from clob.errors import UnknownMarketError
+from clob.errors import ClobError, UnknownMarketError
 from clob.signing import fields
 from clob.wire.messages import (
     POLICY,
@@ -63,6 +63,8 @@ POSITIONS: Final = {"orderbook": "seq", "user": "cursor"}
 PONG: Final = text_frame(b"PONG")
 """Response to it."""
 
+POSITION_S: Final = 2.0
+"""Seconds that a node of a cluster waits for the position that a client resumes from."""
 RESTORES_MAX: Final = 2**16
 """Epochs of one exchange. With its number of 32 bits an epoch is exact in JavaScript."""
 
@@ -300,8 +302,7 @@ class FeedSession:
         """
         request = read_request(text or "")
         if request is None:
-            self._on_other(text)
-            return None
+            return self._on_other(text)
         try:
             return self._requests.start(request)
         except ClobError as error:
@@ -309,13 +310,40 @@ class FeedSession:
                 self._requests.reject(error, request.id)
             return None
 
-    def _on_other(self, text: str | None) -> None:
+    def _on_other(self, text: str | None) -> Awaitable[None] | None:
         """Handle a message that is no valid request of the HTTP interface."""
         subscriber = self._subscriber
         if not is_request(subscriber, self._settings, text):
-            return
+            return None
         parsed = parse_message(text)
         subscriber.extended = subscriber.extended or parsed.extended
+        if self._settings.log and self._is_ahead(parsed.request):
+            return self._wait(parsed)
+        self._on_parsed(parsed)
+        return None
+
+    def _is_ahead(self, request: Request | ApiError) -> bool:
+        """Return whether a client of another node resumes from what this node has not applied."""
+        channels = self._channels
+        if not isinstance(request, Subscribe) or not channels.continues(request.resume):
+            return False
+        resume = request.resume or Resume()
+        if request.channel == "user":
+            cursor = cursor_in(resume.cursor or "")
+            return cursor is not None and any(map(gt, cursor, channels.users.position))
+        markets, market = channels.state.markets, request.market_id or ""
+        return market in markets and (resume.seq or 0) > channels.state.matcher.seq(market)
+
+    async def _wait(self, parsed: ParsedMessage) -> None:
+        """Handle a subscription once this node has reached its position, or after some time."""
+        end = loop_time() + POSITION_S
+        while self._is_ahead(parsed.request) and loop_time() < end:
+            await asyncio.sleep(POSITION_S / 100)
+        if self._subscriber.is_open:
+            self._on_parsed(parsed)
+
+    def _on_parsed(self, parsed: ParsedMessage) -> None:
+        """Handle a message that is no request of the HTTP interface."""
         try:
             if isinstance(parsed.request, ApiError):
                 raise parsed.request
@@ -660,11 +688,7 @@ def check_resume(resume: Resume, channel: str) -> None:
 
 
 def position_in(resume: Resume) -> Cursor:
-    """Return the position of a client of ``user``.
-
-    Raises:
-        ApiError: INVALID_FIELD.
-    """
+    """Return the position of a client of ``user``, or raise INVALID_FIELD."""
     cursor = cursor_in(resume.cursor or "")
     if cursor is None:
         raise wrong("resume.cursor", "must be the cursor of a message", resume.cursor)

@@ -7,6 +7,7 @@ from msgspec import structs
 
 from clob import AddMarket, CancelAll, SetMarket
 from clob.signing import ZERO_ADDRESS
+from clob_server.feed import session
 from tests.matchers import buy, market, sell
 from tests.server.feed.book_reader import BookReader, checksum_of
 from tests.server.feed.harness import FeedHarness, run_loop, until
@@ -22,9 +23,9 @@ def kinds(messages):
 
 
 @asynccontextmanager
-async def running_market():
+async def running_market(**settings):
     """Run a feed with one market for the block."""
-    async with FeedHarness() as harness:
+    async with FeedHarness(**settings) as harness:
         await harness.apply(AddMarket(market=numbered("m"), now_ms=1))
         yield harness
 
@@ -129,6 +130,26 @@ async def test_resume_from_invalid_number_sends_snapshot(seq):
         messages = client.received()
         assert kinds(messages) == ["subscribed", "orderbook", "orderbook"]
         assert messages[0]["resumed"] is False
+
+
+async def test_node_of_a_cluster_waits_for_the_position_of_a_client():
+    async with running_market(log=("nats://a",)) as harness:
+        client = await harness.client()
+        await client.subscribe(extended=True, resume={"seq": 1})
+        assert client.received() == []
+        await harness.apply(sell("a", 60, 5, token="101", now_ms=2))
+        await until(lambda: client.messages)
+        [subscribed] = client.received()
+        assert (subscribed["resumed"], subscribed["seq"]) == (True, 1)
+
+
+async def test_node_of_a_cluster_waits_for_a_position_no_longer_than_its_limit(monkeypatch):
+    monkeypatch.setattr(session, "POSITION_S", 0.05)
+    async with running_market(log=("nats://a",)) as harness:
+        client = await harness.client()
+        await client.subscribe(extended=True, resume={"seq": 9})
+        await until(lambda: client.messages)
+        assert client.received()[0]["resumed"] is False
 
 
 async def test_resume_from_dropped_event_sends_snapshot():
