@@ -31,6 +31,7 @@ from clob_server.core.commands import (
     Grant,
     KeepSwitches,
     OrderCharge,
+    Owner,
     RecordCustody,
     RecordOpener,
     RecordRestore,
@@ -44,6 +45,7 @@ from clob_server.core.commands import (
     SetOutcome,
     SignatureRecord,
     StallMarket,
+    TakeOver,
     TradeEnd,
     decode_own,
     encode,
@@ -255,6 +257,10 @@ GOLDEN = [
     (
         AdvanceClock(now_ms=NOW_MS, advance_ms=86_400_000),
         "ae92cf0000018bcfe5687bce05265c00",
+    ),
+    (
+        TakeOver(now_ms=NOW_MS, owner=Owner(epoch=3, node="a", url="http://a", keys=b"\xab" * 16)),
+        "af92cf0000018bcfe5687b9403a161a8687474703a2f2f61c410abababababababababababababababab",
     ),
 ]
 """A command of each kind and its bytes, which later versions must read."""

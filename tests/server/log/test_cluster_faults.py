@@ -129,7 +129,7 @@ def in_thread(work):
 
 def size_of(node):
     """Return the number of frames in the stream."""
-    return node.log._stream.extent()[1]
+    return node.log.stream.extent()[1]
 
 
 # ----- lost and delayed answers --------------------------------------------------------------
@@ -258,7 +258,7 @@ def local_log(folder, frames):
 def test_log_is_put_back_once_however_often_the_connection_ends(lab, tmp_path, state):
     proxy = lab.proxy()
     with contextlib.closing(local_log(tmp_path / "local", 300)) as local:
-        done = in_thread(lambda: put_back(local, lab.node("one", proxy).log._stream))
+        done = in_thread(lambda: put_back(local, lab.node("one", proxy).log.stream))
         if state != "whole":
             other = lab.node("other")
             for least in (50, 100, 150):
@@ -277,7 +277,7 @@ def test_log_is_put_back_once_however_often_the_connection_ends(lab, tmp_path, s
 
 def test_log_is_not_put_back_behind_the_frame_of_another_writer(lab, tmp_path):
     with contextlib.closing(local_log(tmp_path / "local", 100)) as local:
-        stream, other = lab.node("one").log._stream, lab.node("other")
+        stream, other = lab.node("one").log.stream, lab.node("other")
         append = stream.append
 
         def append_later(*arguments):
