@@ -34,7 +34,7 @@ include-operation-id = [
   "gasless_deposit", "gasless_withdraw_request", "gasless_withdraw",
   "send_from_dev_wallet", "call_contracts", "get_receipt",
   "admin_list_operations", "admin_retry_operation", "admin_create_market",
-  "list_orders", "list_fills", "get_account", "get_ticker", "list_tickers",
+  "list_orders", "list_fills", "get_account", "get_orderbook", "get_ticker", "list_tickers",
 ]
 checks.not_a_server_error.enabled = false
 """
