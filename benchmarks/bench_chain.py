@@ -32,8 +32,8 @@ from clob_server.chain.eth.accounts import WALLETS
 from clob_server.demo.market import MARKET
 
 START_S_MAX = 4.0
-MERGE_MS_MAX = {"development chain": 120, "anvil": 15}
-LAG_MS_MAX = 5
+MERGE_MS_MAX = {"development chain": 60, "anvil": 15}
+LAG_MS_MAX = 2
 ANVIL = Path("tests/clients/js/node_modules/@foundry-rs")
 TIMEOUT_S = 60
 POLL_S = 0.01

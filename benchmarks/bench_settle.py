@@ -37,7 +37,7 @@ from clob_server.chain.eth.exchange_abi import FILLS_MAX, SETTLED
 from clob_server.chain.messages import OperationDone
 from clob_server.settings import Settings
 
-SETTLE_MS_MAX = {"development chain": 700, "anvil": 30}
+SETTLE_MS_MAX = {"development chain": 300, "anvil": 30}
 UNITS = 100
 PRICE = 40
 SIZE = tokens(1) // 10

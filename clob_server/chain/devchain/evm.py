@@ -6,24 +6,22 @@ import rlp  # type: ignore[import-untyped]
 from eth.abc import (
     BlockHeaderAPI,
     ComputationAPI,
-    OpcodeAPI,
+    MessageAPI,
     SignedTransactionAPI,
     StateAPI,
+    TransactionContextAPI,
     VirtualMachineAPI,
 )
 from eth.chains.base import Chain
-from eth.constants import GAS_BASE, GAS_TX
+from eth.constants import GAS_TX
 from eth.exceptions import UnrecognizedTransactionType
 from eth.typing import AccountState
 from eth.vm.forks.prague import PragueVM
 from eth.vm.forks.prague.computation import PragueComputation
 from eth.vm.forks.prague.constants import TOTAL_COST_FLOOR_PER_TOKEN
-from eth.vm.forks.prague.opcodes import PRAGUE_OPCODES
 from eth.vm.forks.prague.state import PragueState
 from eth.vm.forks.prague.transactions import PragueTransactionBuilder
 from eth.vm.forks.shanghai.constants import MAX_INITCODE_SIZE
-from eth.vm.opcode import as_opcode
-from eth.vm.opcode_values import CALL, CALLCODE, DELEGATECALL, GAS, STATICCALL
 from eth_hash.auto import keccak
 from eth_keys.exceptions import BadSignature
 from eth_typing import BlockNumber
@@ -31,6 +29,7 @@ from eth_utils.exceptions import ValidationError
 
 from clob.signing import keccak256
 from clob_server.chain.devchain.errors import RequestError, invalid
+from clob_server.chain.devchain.interpreter import run
 from clob_server.chain.devchain.state import ChainStore
 from clob_server.chain.devchain.views import base_fee_of, kind_of
 from clob_server.chain.eth.accounts import ACCOUNTS, GENESIS_WEI
@@ -51,32 +50,41 @@ CONSTANT: Final[dict[str, Any]] = {
 }
 """Constant header fields."""
 
-CALLS: Final = (CALL, CALLCODE, DELEGATECALL, STATICCALL)
-"""Instructions that pass gas on to another contract."""
-
 # Tries consist of hashes, and the compiled hash takes a tenth of the time of py-evm's default.
 keccak.hasher = keccak256  # type: ignore[assignment]
 
 
-def push_gas(computation: ComputationAPI) -> None:
-    """Push the remaining gas, and note that the code reads it, unless a call follows."""
-    if computation.code.peek() not in CALLS:
-        computation.looks_at_gas = True  # type: ignore[attr-defined]
-    computation.stack_push_int(computation.get_gas_remaining())
-
-
-_OPCODES: Final[dict[int, OpcodeAPI]] = {
-    **PRAGUE_OPCODES,
-    GAS: as_opcode(push_gas, "GAS", GAS_BASE),
-}
-
-
 class DevelopmentComputation(PragueComputation):
-    """Execution of a contract that notes whether its behaviour may depend on the gas."""
+    """Execution of a contract."""
 
     looks_at_gas = False
     """Whether the code reads the remaining gas."""
-    opcodes = _OPCODES
+
+    @classmethod
+    def apply_computation(
+        cls,
+        state: StateAPI,
+        message: MessageAPI,
+        transaction_context: TransactionContextAPI,
+        parent_computation: ComputationAPI | None = None,
+    ) -> ComputationAPI:
+        """Prepare as py-evm does, then run the code in our interpreter."""
+        computation = cls(state, message, transaction_context)
+        with computation:
+            if parent_computation is not None:
+                computation.contracts_created = parent_computation.contracts_created
+            else:
+                computation.contracts_created = []
+                if message.is_create:
+                    cls.consume_initcode_gas_cost(computation)
+            if message.is_create:
+                computation.contracts_created.append(message.storage_address)
+            built_in = computation.precompiles.get(message.code_address)
+            if built_in is None:
+                run(computation)
+            elif not message.is_delegation:
+                built_in(computation)
+        return computation
 
 
 class DevelopmentState(PragueState):
