@@ -219,13 +219,16 @@ class Forwarding:
             self._unlink("another node became the owner")
             opened = asyncio.get_running_loop().create_future()
             host, _, port = owner.address.rpartition(":")
+            peer: OwnerPeer | None = None
             try:
                 async with asyncio.timeout(CONNECT_S):
                     _, peer = await asyncio.get_running_loop().create_connection(
                         lambda: self._new_peer(opened), host.strip("[]"), int(port)
                     )
                     await opened
-            except (OSError, TimeoutError, ConnectionError):
+            except OSError:  # or it is not reached in time
+                if peer is not None:
+                    peer.transport.close()
                 return None
             self._peer, self._owner_address = peer, owner.address
             return peer

@@ -1,4 +1,4 @@
-"""The protocol between nodes: what a follower sends to the owner of the log, and what comes back.
+"""The protocol between nodes: messages of a follower to the owner of the log, and its replies.
 
 A connection carries frames: four bytes with the length, little-endian, and the MessagePack of a
 list of messages, of as many as were ready at once. The listening node begins with a challenge; the

@@ -166,4 +166,5 @@ class OwnerPeer(Peer):
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Report the end."""
+        self.is_open = False
         self._on_end()

@@ -30,15 +30,8 @@ from clob_server.log.replicated import ReplicatedLog
 
 PULL_S: Final = 0.05
 """Seconds that a follower waits for frames before it looks at its role again."""
-
-
 APPLIED_KEPT: Final = 10_000
 """Orders that are kept for an answer of the owner that arrives later."""
-
-
-def no_owner(new: NewOrder, callback: Callback) -> None:
-    """Reject an order, since there is no connection to an owner yet."""
-    raise NotOwnerError("this node does not own the log; send the request again")
 
 
 class KeysDifferError(LogError, code="KEYS_DIFFER"):
@@ -80,8 +73,8 @@ class ReplicaSequencer(Sequencer):
         """Called when another node has become the owner."""
         self.num_takeovers: int = 0
         """How often this node became the owner since it started."""
-        self.place_elsewhere: Callable[[NewOrder, Callback], None] = no_owner
-        """Sends an order to the owner."""
+        self.place_elsewhere: Callable[[NewOrder, Callback], None] = self.enqueue_here
+        """Sends an order to the owner; rejects it while there is no connection to one."""
         self._append_began = 0.0
         self._waiting: dict[int, Callback] = {}
         self._applied: dict[int, Committed] = {}

@@ -1,4 +1,4 @@
-"""Connections between nodes: who may connect, what is rejected, and messages in pieces."""
+"""Connections between nodes: proof of membership, rejected messages, messages in pieces."""
 
 import asyncio
 import contextlib
@@ -85,6 +85,7 @@ async def test_node_with_another_secret_is_disconnected_without_an_answer():
         assert await happened.get() == "open"
         peer.send(CALL)
         assert await happened.get() == "end"
+        assert not peer.is_open
 
 
 @pytest.mark.parametrize(
