@@ -48,6 +48,10 @@ class Peer(asyncio.Protocol):
         """Keep the transport."""
         self.transport = cast("asyncio.Transport", transport)
 
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Note the end."""
+        self.is_open = False
+
     def send(self, message: "ToOwner | FromOwner") -> None:
         """Send a message with all that are sent in the same turn of the event loop."""
         if not self._unsent:
@@ -105,6 +109,7 @@ class FollowerPeer(Peer):
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Forget the connection; replies to it are dropped."""
+        super().connection_lost(exc)
         self._peers.discard(self)
 
     def receive(self, frame: bytes) -> None:
@@ -166,5 +171,5 @@ class OwnerPeer(Peer):
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Report the end."""
-        self.is_open = False
+        super().connection_lost(exc)
         self._on_end()

@@ -35,7 +35,10 @@ class NodeProcess:
             "log_level": "info",
         }
         with (self.folder / "stderr").open("a") as log:
-            self.live = started(self.folder, stderr=log, **settings | self.settings)
+            try:
+                self.live = started(self.folder, stderr=log, **settings | self.settings)
+            except AssertionError as error:
+                raise AssertionError(f"{self.name}: {error}; it logged\n{self.logged()}") from None
 
     @property
     def http(self):
