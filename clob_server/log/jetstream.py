@@ -8,6 +8,7 @@ The calls run on an event loop in their own thread, on one connection that recon
 """
 
 import asyncio
+import base64
 import gc
 import importlib
 import json
@@ -15,8 +16,9 @@ import re
 import secrets
 import threading
 import time
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
+from email.parser import BytesHeaderParser
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeVar
 
@@ -72,6 +74,7 @@ _COMMANDS: Final = "Clob-Commands"
 _EXPECTED: Final = "Nats-Expected-Last-Sequence"
 _ID: Final = "Nats-Msg-Id"
 _NOT_FOUND: Final = 10059
+_NO_MESSAGE: Final = 10037
 _NO_REPLICAS: Final = 10074
 
 _T = TypeVar("_T")
@@ -364,16 +367,26 @@ class FrameStream:
         """Return the frame at a place.
 
         Raises:
-            LogDamagedError: no server has it.
+            LogDamagedError: the leader of the stream does not have it.
+            ClusterUnreachableError: the leader did not answer in time.
         """
-        end = time.monotonic() + self.timeout_s
-        while True:  # a server that was away may be asked before it has caught up
-            found = self.read(place - 1, 1)
-            if found and found[0].place == place:
-                return found[0]
-            if time.monotonic() > end:
-                raise LogDamagedError(f"stream {self.name} has no frame {place}")
-            time.sleep(PAUSE_S)
+        return self._run(self._get(place))
+
+    async def _get(self, place: int) -> StoredFrame:
+        """Ask the server in reach, which may not have caught up yet, then the leader."""
+        found = await self._read(place, 1)
+        if found and found[0].place == place:
+            return found[0]
+        call, body = f"STREAM.MSG.GET.{self.name}", {"seq": place}
+        answer = await self._patiently(call, self.timeout_s, body, allowed=_NO_MESSAGE)
+        if _code(answer):
+            raise LogDamagedError(f"stream {self.name} has no frame {place}")
+        message = answer["message"]
+        headers = BytesHeaderParser().parsebytes(
+            base64.b64decode(message.get("hdrs", "")).partition(b"\r\n")[2]
+        )
+        frame = base64.b64decode(message.get("data", ""))
+        return _stored_of(self.name, place, dict(headers.items()), frame)
 
     def read(self, after: int, count: int = PAGE_FRAMES) -> list[StoredFrame]:
         """Return stored frames after a place, in order and without a gap between them.
@@ -407,7 +420,7 @@ class FrameStream:
                 message = await subscription.next_msg(TRY_S)
                 if message.headers is None or "Status" in message.headers:
                     break
-                stored = _stored_of(self.name, message)
+                stored = _stored_in(self.name, message)
                 if frames and stored.place != frames[-1].place + 1:
                     break
                 frames.append(stored)
@@ -465,7 +478,7 @@ class FrameStream:
 
     async def _arrive(self, message: Any) -> None:
         """Keep a frame that was stored just now, if there is room; it can be read later, too."""
-        stored = _stored_of(self.name, message)
+        stored = _stored_in(self.name, message)
         if self._arrived_bytes + len(stored.frame) <= BUFFER_BYTES:
             if stored.place not in self._arrived:
                 self._arrived_bytes += len(stored.frame)
@@ -530,9 +543,11 @@ class FrameStream:
     # ----- the connection --------------------------------------------------------------------
 
     async def _patiently(
-        self, call: str, timeout_s: float, body: dict[str, Any] | None = None
+        self, call: str, timeout_s: float, body: dict[str, Any] | None = None, allowed: int = 0
     ) -> dict[str, Any]:
         """Return the answer of an idempotent call of the JetStream API, repeated until it succeeds.
+
+        An answer with the ``allowed`` error code is returned as well.
 
         Raises:
             ClusterUnreachableError: it did not succeed in time.
@@ -542,7 +557,7 @@ class FrameStream:
         while True:
             switch = await self._switch_after(switch)
             answer = await self._api(call, body)
-            if isinstance(answer, dict) and not _code(answer):
+            if isinstance(answer, dict) and _code(answer) in (0, allowed):
                 return answer
             if time.monotonic() > end:
                 reason = answer if isinstance(answer, str) else answer["error"]["description"]
@@ -626,18 +641,22 @@ def _code(answer: dict[str, Any]) -> int:
     return int(error.get("err_code", 1)) if error else 0
 
 
-def _stored_of(name: str, message: Any) -> StoredFrame:
-    """Return the frame of a message of a stream.
+def _stored_in(name: str, message: Any) -> StoredFrame:
+    """Return the frame of a message of a stream; errors as :func:`_stored_of`."""
+    headers = message.headers or {}
+    return _stored_of(name, int(headers.get("Nats-Sequence", 0)), headers, message.data)
+
+
+def _stored_of(name: str, place: int, headers: Mapping[str, str], frame: bytes) -> StoredFrame:
+    """Return a frame with the headers of its message.
 
     Raises:
         LogDamagedError: something else was published to the subject of the stream.
     """
-    headers = message.headers or {}
-    place = int(headers.get("Nats-Sequence", 0))
     first, dash, last = headers.get(_COMMANDS, "").partition("-")
     if not (dash and first.isdecimal() and last.isdecimal()):
         raise LogDamagedError(f"message {place} of stream {name} is not a frame")
-    return StoredFrame(place, int(first), int(last), message.data, headers.get(_ID, ""))
+    return StoredFrame(place, int(first), int(last), frame, headers.get(_ID, ""))
 
 
 def _without_secret(url: str) -> str:

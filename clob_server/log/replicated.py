@@ -16,6 +16,7 @@ from clob_server.log.base import (
     ClusterLostError,
     ClusterUnreachableError,
     LogBehindError,
+    LogDamagedError,
     LogDivergedError,
     LogFailedError,
     LogNewerError,
@@ -27,8 +28,8 @@ from clob_server.log.sqlite import SqliteLog
 
 CHECK_S: Final = 5.0
 """Seconds after which the stream is compared with the end of the local log again."""
-PAUSE_S: Final = 0.25
-"""Seconds between two reads of a stream that seems to have lost frames."""
+PAUSE_S: Final = 0.5
+"""Seconds between two reads of a stream that seems to lack the local log."""
 _PAGE_BYTES: Final = 4 << 20
 _RESTORE: Final = (
     "`clob-server restore` puts the commands of a local log back into the cluster, or installs a "
@@ -104,7 +105,7 @@ class ReplicatedLog(SqliteLog):
             LogNewerError: a newer version of this package wrote a frame.
             LogBehindError: the stream no longer has the next frame.
             ClusterLostError: the stream ends before the local log.
-            LogDamagedError: a message of the stream is not a frame.
+            LogDamagedError: a message of the stream is not a frame, or frames were removed.
             ClusterUnreachableError: the connection ended for good, such as without permission.
             LogFailedError: the frames cannot be stored; the process must end.
         """
@@ -116,7 +117,8 @@ class ReplicatedLog(SqliteLog):
                 self._check_length()
             return []
         if stored[0].place != self._place + 1:
-            raise _behind(self.tail, stored[0])
+            self._place = place_of(self, self.stream)
+            return []
         try:
             frames = self.extend([each.frame for each in stored])
         except FrameNewerError as error:
@@ -155,7 +157,7 @@ class ReplicatedLog(SqliteLog):
         self._next_check = now + CHECK_S
         found = self.stream.read(self._place - 1, 1) if self._place else ()
         if found and found[0].place == self._place and found[0].tail != self.tail:
-            raise _diverged(self, self.stream)
+            self._place = place_of(self, self.stream)
 
     def _check_length(self) -> None:
         """Raise if the stream ends before the local log; leave a server that is cut off."""
@@ -166,12 +168,15 @@ class ReplicatedLog(SqliteLog):
             is_cut_off = last > self._place and not self.stream.read(self._place, 1)
         except ClusterUnreachableError:
             is_cut_off = True
+        except LogDamagedError:
+            self._place, is_cut_off = place_of(self, self.stream), False
         if is_cut_off:
             self.stream.switch_server()
 
     def _delete(self, last: Tail) -> int:
         """Drop frames from the stream, then from the local log."""
-        stored = _frame_with(self.stream, last.seq)
+        first_place, last_place = self.stream.extent()
+        stored = _frame_with(self.stream, last.seq, first_place, last_place) if last_place else None
         if stored is not None:
             self.stream.drop(stored.place if stored.last == last.seq else stored.place - 1)
         return super()._delete(last)
@@ -219,22 +224,31 @@ def put_back(local: SqliteLog, stream: FrameStream) -> int:
 def place_of(log: SqliteLog, stream: FrameStream) -> int:
     """Return the place of the last frame of a local log in a stream; 0 for an empty log.
 
-    A stream that seems to end before the log is read again for a while: a server that has lost its
-    majority may answer until it notices.
+    A stream that seems to lack the log is read again for a while, at other servers: one that has
+    lost its majority may answer until it notices.
 
     Raises:
         ClusterLostError, LogDivergedError, LogBehindError: the log is not a prefix of the stream.
+        LogDamagedError: the stream lacks frames between its first and its last one.
         ClusterUnreachableError: the cluster does not answer.
     """
     end = time.monotonic() + stream.timeout_s
     while True:
-        first, last = stream.extent()
-        newest = stream.get(last) if last else None
-        if (newest.last if newest else 0) >= log.tail.seq:
-            break
-        if time.monotonic() > end:
-            raise _lost(log, stream, newest)
+        try:
+            return _place_now(log, stream)
+        except (ClusterLostError, LogDivergedError, LogBehindError, LogDamagedError):
+            if time.monotonic() > end:
+                raise
+        stream.switch_server()
         time.sleep(PAUSE_S)
+
+
+def _place_now(log: SqliteLog, stream: FrameStream) -> int:
+    """Return the place of the last frame of a local log by one look at a stream."""
+    first, last = stream.extent()
+    newest = stream.get(last) if last else None
+    if (newest.last if newest else 0) < log.tail.seq:
+        raise _lost(log, stream, newest)
     if newest is None:
         return 0
     oldest = stream.get(first)
@@ -244,7 +258,7 @@ def place_of(log: SqliteLog, stream: FrameStream) -> int:
         if not _follows(log.tail, oldest):
             raise _diverged(log, stream)
         return first - 1
-    found = _frame_with(stream, log.tail.seq)
+    found = _frame_with(stream, log.tail.seq, first, last)
     if found is None or found.tail != log.tail:
         raise _diverged(log, stream)
     return found.place
@@ -258,11 +272,8 @@ def _follows(end: Tail, stored: StoredFrame) -> bool:
         return False
 
 
-def _frame_with(stream: FrameStream, seq: int) -> StoredFrame | None:
-    """Return the frame of a stream with a command; None if it has none."""
-    first, last = stream.extent()
-    if not last:
-        return None
+def _frame_with(stream: FrameStream, seq: int, first: int, last: int) -> StoredFrame | None:
+    """Return the frame with a command between two places of a stream; None if there is none."""
     while first < last:
         middle = (first + last + 1) // 2
         if stream.get(middle).first <= seq:

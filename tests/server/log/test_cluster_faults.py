@@ -505,3 +505,21 @@ def test_competing_writers_and_killed_leaders(three, tmp_path):
             fault()
         assert competing() > 2
         check(nodes[:2], nodes[2])
+
+
+@pytest.mark.long
+def test_frame_that_the_server_in_reach_lacks_is_read_at_the_leader(three, tmp_path):
+    with contextlib.ExitStack() as stack:
+        node = Node(tmp_path, "one", three.urls, three.monitors, append_timeout_s=60)
+        stack.callback(node.log.close)
+        assert node.append()
+        leader = wait_until(lambda: three.leader_of("clob"))
+        behind = next(each for each in three.servers if each is not leader)
+        urls = [behind.url, *(each.url for each in three.servers if each is not behind)]
+        reader = FrameStream(urls, monitors=three.monitors, timeout_s=20)
+        stack.callback(reader.close)
+        three.isolate(behind)
+        stack.callback(three.heal)
+        assert node.append()
+        assert not reader.read(1, 1), "the server in reach has the frame"
+        assert reader.get(2) == node.log.stream.get(2)
