@@ -2,9 +2,9 @@
 
 The server holds the lock on the log, so the follower never opens it. It receives the frames on
 standard input, each after it became durable, applies the commands to a second copy of the state,
-which it restores at the first frame, and compares the event hash in each frame with its own. On
-standard output it writes 8-byte little-endian numbers: first the command after which it wants to
-begin, then the last command in history after each write.
+which it restores at the first frame, and compares the event hash in each frame with its own. It
+reports the command after which it wants to begin, then the last command in history after each
+write; :mod:`clob_server.log.pipe` has the format.
 
 The end of the input means that the server has ended. The follower then writes the rows of the
 frames it has, but no more snapshots, since the next server may be reading them. If the server stops
@@ -14,12 +14,11 @@ pays.
 
 import logging
 import os
-import select
 import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Final
@@ -27,8 +26,8 @@ from typing import Final
 import apsw
 
 from clob import ClobError
-from clob.errors import FrameTruncatedError, InvalidSnapshotError, ReplayDiffersError
-from clob.journal import ZERO_HASH, Frame, event_hash, read_frames
+from clob.errors import InvalidSnapshotError, ReplayDiffersError
+from clob.journal import ZERO_HASH, Frame, event_hash
 from clob_server.core.commands import ENGINE
 from clob_server.core.recovery import SnapshotCadence, commands_of
 from clob_server.core.state import ServerState, outcome_of
@@ -40,7 +39,6 @@ from clob_server.history.store import (
     HistoryStore,
     move_aside,
 )
-from clob_server.history.supervisor import BEAT, BEAT_S, NUMBER, READ_BYTES
 from clob_server.log import Folder, Log, LogDamagedError, Snapshot, Tail
 from clob_server.log.files import (
     DAMAGED_SUFFIX,
@@ -49,7 +47,10 @@ from clob_server.log.files import (
     snapshot_names,
     snapshot_seq,
 )
+from clob_server.log.pipe import READ_BYTES, FrameSplitter, beat, has_input, write_number
 
+MODULE: Final = "clob_server.history.follower"
+"""Module that the process runs."""
 ROWS_MAX: Final = 50_000
 """Rows per transaction while history catches up with a log."""
 CHECK_S: Final = 0.5
@@ -263,30 +264,6 @@ def catch_up(store: HistoryStore, folder: Path, log: Log) -> None:
 # ----- the process ---------------------------------------------------------------------------
 
 
-class FrameSplitter:
-    """Splits the bytes after a command, with its chain hash, into checked frames."""
-
-    def __init__(self, seq: int, chain_hash: bytes) -> None:
-        self._seq = seq
-        self._chain_hash = chain_hash
-        self._rest = b""
-
-    def split(self, data: bytes) -> Iterator[Frame]:
-        """Yield the frames that are complete with these bytes.
-
-        Raises:
-            FrameError: the bytes are not the next frame.
-        """
-        data = self._rest + data
-        self._rest = b""
-        try:
-            for frame in read_frames(data, self._chain_hash, self._seq + 1):
-                self._seq, self._chain_hash = frame.first_seq + frame.count - 1, frame.chain_hash
-                yield frame
-        except FrameTruncatedError as error:
-            self._rest = data[error.offset :]
-
-
 def follow(replica: Replica, source: int, report: Callable[[int], None]) -> None:
     """Apply frames until the input ends, and report the last command in history.
 
@@ -326,24 +303,30 @@ def read_checked(replica: Replica, source: int) -> bytes:
     return os.read(source, READ_BYTES)
 
 
-def has_input(source: int, wait_s: float) -> bool:
-    """Return whether input, or its end, is available within a time."""
-    return bool(select.select([source], [], [], wait_s)[0])
+def arguments_for(folder: Path, snapshot_commands: int, days: int) -> list[str]:
+    """Return the arguments of Python that start this process; its positions follow them.
+
+    Args:
+        folder: folder of the log.
+        snapshot_commands: fewest commands between snapshots; 0 for no snapshots.
+        days: days to keep history; 0 for ever.
+    """
+    return ["-m", MODULE, str(folder), str(snapshot_commands), str(days)]
 
 
 def main(arguments: Sequence[str]) -> int:
     """Follow the log of a server.
 
     Args:
-        arguments: folder, last command dropped from the log, last command of the log, chain hash
-            there, fewest commands between snapshots, days of history.
+        arguments: as from :func:`arguments_for`, then the last command dropped from the log, the
+            last command of the log, and the chain hash there.
 
     Returns:
         0 after the end of the input, 1 after an error.
     """
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)  # the server gets it too, and then closes the input
-    folder, origin, tail_seq, chain_hash, snapshot_commands, days = arguments
+    folder, snapshot_commands, days, origin, tail_seq, chain_hash = arguments
     logging.basicConfig(format="%(levelname)s:%(name)s:%(message)s")
     threading.Thread(target=beat, daemon=True).start()
     tail = Tail(int(tail_seq), bytes.fromhex(chain_hash))
@@ -375,21 +358,6 @@ def stopped(error: Exception) -> int:
     """Log an error that ends the process, and return the exit code."""
     _LOG.critical("history stops: %s: %s", type(error).__name__, error)
     return 1
-
-
-def beat() -> None:
-    """Give signs of life; from a thread, since a snapshot takes long."""
-    while True:
-        write_number(BEAT)
-        time.sleep(BEAT_S)
-
-
-def write_number(number: int) -> None:
-    """Write a number to the server, if it still runs."""
-    try:
-        os.write(sys.stdout.fileno(), NUMBER.pack(number))
-    except BrokenPipeError:
-        _LOG.debug("the server has ended")
 
 
 if __name__ == "__main__":

@@ -30,10 +30,11 @@ from clob_server.core.settlement_status import (
     settled_as,
 )
 from clob_server.core.state import ServerState
+from clob_server.core.supervisor import Supervisor
 from clob_server.history.candles import (
     UnwrittenTrades,
 )
-from clob_server.history.follower import catch_up, ends_at, open_store
+from clob_server.history.follower import arguments_for, catch_up, ends_at, open_store
 from clob_server.history.market_data import MarketData
 from clob_server.history.of_maker import (
     FillRange,
@@ -55,7 +56,6 @@ from clob_server.history.store import (
     TradeRow,
     move_aside,
 )
-from clob_server.history.supervisor import Supervisor
 from clob_server.history.thread_writer import ThreadWriter
 from clob_server.log import SqliteLog
 from clob_server.settings import Settings
@@ -153,6 +153,7 @@ class History:
         self._statuses: SettlementStatuses
         self._written = 0
         self._behind_until = 0
+        self._is_rebuilding = False
         self._waiting: list[tuple[int, asyncio.Future[None]]] = []
         self._reader: StoreReader | None = None
         self._reader_thread = LogThread("history reader")
@@ -201,10 +202,9 @@ class History:
             return
         self._supervisor = Supervisor(
             self._log,
-            self._folder,
-            snapshot_commands=settings.snapshot_commands,
-            days=settings.history_days,
-            on_written=self._on_written,
+            "the history follower",
+            arguments_for(self._folder, settings.snapshot_commands, settings.history_days),
+            on_report=self._on_written,
             on_started=self._on_follower_started,
         )
         self._supervisor.start()
@@ -617,10 +617,17 @@ class History:
             self._reader_thread.enqueue(self._close_reader)
             if not isinstance(error, apsw.CantOpenError):  # a new folder has no file yet
                 _LOG.warning("history cannot be read", extra={"reason": repr(error)})
-            if isinstance(error, DAMAGE) and self._supervisor is not None:
-                self._supervisor.rebuild()
+            if isinstance(error, DAMAGE):
+                self._rebuild()
             raise behind(f"it cannot be read: {error}") from error
         return result
+
+    def _rebuild(self) -> None:
+        """Move a damaged file aside, and end the follower, so that the next one starts anew."""
+        if self._supervisor is not None and self._supervisor.pid and not self._is_rebuilding:
+            self._is_rebuilding = True
+            move_aside(self._folder)
+            self._supervisor.kill()
 
     def _close_reader(self) -> None:
         """Close the connection; runs in the reader thread."""
@@ -631,6 +638,7 @@ class History:
     def _on_follower_started(self) -> None:
         """Reopen the file, which the new follower may have replaced."""
         self._written, self._behind_until = 0, self._log.tail.seq
+        self._is_rebuilding = False
         self._reader_thread.enqueue(self._close_reader)
 
 

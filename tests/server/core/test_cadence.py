@@ -12,9 +12,9 @@ from clob_server.core.commands import encode
 from clob_server.core.recovery import LOG_SHARE, STOP_COMMANDS, SnapshotCadence, recover
 from clob_server.history.follower import Replica, follow
 from clob_server.history.store import HistoryStore
-from clob_server.history.supervisor import Pipe
 from clob_server.log import Folder, SqliteLog
 from clob_server.log.files import newest_snapshot, snapshot_name
+from clob_server.log.pipe import Pipe
 from tests.matchers import market, sell
 from tests.server.history.logs import random_log
 from tests.server.live import live_server

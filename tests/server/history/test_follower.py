@@ -13,7 +13,7 @@ import pytest
 from clob.errors import ReplayDiffersError
 from clob.journal import encode_frame, read_frames
 from clob_server.core.recovery import recover
-from clob_server.history.follower import FrameSplitter, Replica, catch_up, follow, open_store
+from clob_server.history.follower import Replica, arguments_for, catch_up, follow, open_store
 from clob_server.history.store import (
     ASIDE,
     DAY_MS,
@@ -23,9 +23,9 @@ from clob_server.history.store import (
     Rows,
     StoreReader,
 )
-from clob_server.history.supervisor import MODULE, NUMBER, Pipe
 from clob_server.log import Folder, LogDamagedError, SqliteLog, Tail
 from clob_server.log.files import snapshot_names
+from clob_server.log.pipe import NUMBER, FrameSplitter, Pipe
 from tests.server.history.logs import dump, follow_log, random_log
 
 
@@ -279,7 +279,7 @@ def test_reader_finds_orders_by_id_and_hash_and_trades_by_market_and_order(log_a
 
 def test_follower_of_a_folder_that_is_gone_says_so_in_a_line(tmp_path):
     ran = subprocess.run(
-        [sys.executable, "-m", MODULE, str(tmp_path / "gone"), "0", "0", "00" * 32, "100", "0"],
+        [sys.executable, *arguments_for(tmp_path / "gone", 100, 0), "0", "0", "00" * 32],
         stdin=subprocess.DEVNULL,
         capture_output=True,
         check=False,
