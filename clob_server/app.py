@@ -72,8 +72,8 @@ class App:
             self.service.feed.operations = SocketOperations(
                 self._router.endpoints, self.service.settings.body_max_bytes
             )
-            if (forwarding := self.service.forwarding) is not None:
-                forwarding.start_call = self._router.start
+            if (followers := self.service.followers) is not None:
+                followers.start_call = self._router.start
             self.at_once = self._router.at_once  # type: ignore[method-assign]
             self.waits_for_body = self._router.waits_for_body
         return self._router

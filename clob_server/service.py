@@ -5,7 +5,7 @@ import logging
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, cast
 from urllib.parse import urlsplit
 
 import clob
@@ -18,11 +18,14 @@ from clob_server.auth.rate_limit import RateLimiter
 from clob_server.auth.sites import sites_of
 from clob_server.auth.tokens import tokens_of
 from clob_server.chain.client import ChainClient
+from clob_server.chain.config import LOOPBACK
 from clob_server.chain.messages import OperationDone as ChainDone
 from clob_server.chain.messages import OperationFailed as ChainFailed
+from clob_server.cluster.followers import Followers
 from clob_server.cluster.forward import Forwarding
 from clob_server.cluster.node import ClusterNode, fingerprint
 from clob_server.cluster.replica import ReplicaSequencer
+from clob_server.cluster.workers import Workers
 from clob_server.core.clock import CHECK_S, ClockGuard, boot_clock_ms, wall_clock_ms
 from clob_server.core.commands import DescribeExchange, ExchangeSettings, Owner
 from clob_server.core.identity import changed_exchange
@@ -42,7 +45,7 @@ from clob_server.history.history import History
 from clob_server.http.book_cache import BookCache
 from clob_server.http.pagination import RestingIds
 from clob_server.http.server import Server, WebSocketApp
-from clob_server.log import FrameStream, ReplicatedLog, SqliteLog
+from clob_server.log import FrameStream, Log, ReplicatedLog, SqliteLog
 from clob_server.orders.auto_open import AutoOpening
 from clob_server.orders.batch import OrderBatches
 from clob_server.orders.cancel import OrderCancels
@@ -114,12 +117,16 @@ class Service(Server):
         """Called when the log has failed, after which the process has to end."""
         self.operations_left: int = 0
         """Operations of the chain that were pending at the end and continue at the next start."""
-        self._log: SqliteLog | None = None
+        self._log: Log | None = None
         self._is_started = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
         self._sweeps: list[asyncio.Task[None]] = []
         self.node = None
         self.forwarding = None
+        self.followers = None
+        self.workers = None
+        self._commits = not settings.log
+        """Whether this process alone commits, from its start to its end."""
 
     # ----- from start to end -------------------------------------------------------------------
 
@@ -134,20 +141,20 @@ class Service(Server):
             OSError, ValueError: a file with a secret is missing or unusable.
         """
         self._log = log = await asyncio.to_thread(self._open_log)
-        self.log: SqliteLog = log
+        self.log: SqliteLog = cast("SqliteLog", log)  # the owner of the log uses it
         self.chain.start()  # starts while the log is read
         self._ids_key: bytes = await asyncio.to_thread(
             ids_key, self.folder, lambda: recover(log)[0].num_orders
         )
         self.ids: Ids = Ids(self._ids_key)
-        self.history: History = History(log, self.folder, self.settings, self.ids, self.metrics)
+        self.history: History = self._build_history(log)
         await self.history.open()
         self.state: ServerState
         self.state, event_hash, count = await asyncio.to_thread(recover, log)
         found = {"command_seq": log.tail.seq, "done_again": count, "unchecked": log.unchecked_seq}
         _LOG.info("recovered", extra=found)
         settings = self.settings
-        exchange = changed_exchange(self.state.registry.exchange, settings)
+        exchange = self._changed_exchange()
         registry = self.state.registry
         wait_s = self.clock.follow_log(lambda: self.state.now_ms, lambda: registry.ahead_ms)
         await asyncio.sleep(wait_s)
@@ -176,27 +183,41 @@ class Service(Server):
         run = asyncio.create_task(self.sequencer.run())
         run.add_done_callback(self._on_run_ended)
         self._tasks = [run, asyncio.create_task(self._watch_clock())]
-        if self.node is None:
+        if self._commits:
             self._begin_sweeps()
-        else:
-            assert self.forwarding is not None
-            await self.forwarding.listen(settings.host, settings.node_port)
-            roles = self.node.run(), self.forwarding.run()
-            self._tasks += map(asyncio.create_task, roles)
+        await self._begin_role(log)
         await self.history.start(self.sequencer)
-        if self.node is None and exchange is not None:
+        if self._commits and exchange is not None:
             describing = asyncio.create_task(self._describe(exchange))
             self._tasks.append(describing)
             if self.clock.is_sure:  # otherwise the reads start without it
                 await describing
         await self.chain.wait_for_url()
         self._log_start(log)
-        if self.node is None:
+        if self._commits:
             self._begin_switches()
         self.lifecycle.phase = Phase.READY
         self._is_started.set()
 
-    def _open_log(self) -> SqliteLog:
+    def _build_history(self, log: Log) -> History:
+        return History(log, self.folder, self.settings, self.ids, self.metrics)
+
+    async def _begin_role(self, log: Log) -> None:
+        """Connect to the other nodes, or listen for the workers."""
+        settings = self.settings
+        if self.followers is None:
+            return
+        if self.node is not None and self.forwarding is not None:
+            await self.followers.listen(settings.host, settings.node_port)
+            roles = self.node.run(), self.forwarding.run()
+            self._tasks += map(asyncio.create_task, roles)
+            return
+        await self.followers.listen(LOOPBACK, 0)
+        assert isinstance(log, SqliteLog)
+        owner = f"{LOOPBACK}:{self.followers.port}"
+        self.workers = Workers(log, self.sequencer, settings, owner)
+
+    def _open_log(self) -> Log:
         """Open the log; in a cluster, copy the commands that the folder lacks."""
         if not self.settings.log:
             return SqliteLog(self.folder)
@@ -204,6 +225,10 @@ class Service(Server):
         while log.pull(0):
             pass
         return log
+
+    def _changed_exchange(self) -> ExchangeSettings | None:
+        """Compare environment and domain with those in the log; return what has to be recorded."""
+        return changed_exchange(self.state.registry.exchange, self.settings)
 
     def _begin_sweeps(self) -> None:
         """Begin the work that submits commands at certain times."""
@@ -219,7 +244,7 @@ class Service(Server):
         self.switches.start()
         self._sweeps.append(asyncio.create_task(self.switches.run()))
 
-    def _log_start(self, log: SqliteLog) -> None:
+    def _log_start(self, log: Log) -> None:
         """Log which exchange runs, and from which position of the log."""
         settings = self.settings
         _LOG.info(
@@ -235,7 +260,7 @@ class Service(Server):
             },
         )
 
-    def _build_core(self, log: SqliteLog, event_hash: bytes) -> None:
+    def _build_core(self, log: Log, event_hash: bytes) -> None:
         """Build authentication, the sequencer, and the readers of the state."""
         settings, state, clock_ms = self.settings, self.state, self.clock_ms
         limiter = RateLimiter(state, self._ids_key, clock_ms, is_on=settings.rate_limits)
@@ -261,12 +286,9 @@ class Service(Server):
             "open_market": self.auto_open if settings.opens_markets else None,
             "on_commit": self.metrics.commit_seconds.observe,
         }
-        self.sequencer: Sequencer
-        if isinstance(log, ReplicatedLog):
-            self.sequencer = self._build_node(log, options)
-        else:
-            self.sequencer = Sequencer(log, state, self.clock.commit_ms, **options)
-        self.switches: CancelSwitches = CancelSwitches(self.sequencer)
+        self.sequencer: Sequencer = self._build_sequencer(log, options)
+        self.switches: CancelSwitches = self._build_switches()
+        self._build_followers()
         self.removal: MarketRemoval = MarketRemoval(
             self.sequencer,
             self.clock.sweep_ms,
@@ -279,8 +301,10 @@ class Service(Server):
         self.sockets: Mapping[str, WebSocketApp] = {"/ws": self.feed}
         self.books: BookCache = BookCache(state)
 
-    def _build_node(self, log: ReplicatedLog, options: dict[str, Any]) -> ReplicaSequencer:
-        """Build the sequencer of a node of a cluster, its role, and the way to the owner."""
+    def _build_sequencer(self, log: Log, options: dict[str, Any]) -> Sequencer:
+        """Build the sequencer; in a cluster also the role of this node and its way to the owner."""
+        if not isinstance(log, ReplicatedLog):
+            return Sequencer(log, self.state, self.clock.commit_ms, **options)
         settings, loop = self.settings, asyncio.get_running_loop()
         keys = fingerprint(self.folder)
 
@@ -295,8 +319,28 @@ class Service(Server):
         )
         log.stream.follow_beats(lambda data: loop.call_soon_threadsafe(node.on_beat, data))
         replica.on_role, replica.on_owner = self._on_role, node.on_owner
-        self.forwarding = Forwarding(self._ids_key, node, replica, self.guard.limiter.charge_payer)
+        self.forwarding = Forwarding(self._ids_key, node, replica)
         return replica
+
+    def _build_switches(self) -> CancelSwitches:
+        return CancelSwitches(self.sequencer)
+
+    def _build_followers(self) -> None:
+        """Build what other nodes or workers connect to."""
+        sequencer = self.sequencer
+        if isinstance(sequencer, ReplicaSequencer):
+            enqueue = sequencer.enqueue_here
+        elif self.settings.workers > 1:
+            enqueue = sequencer.enqueue
+        else:
+            return
+        self.followers = Followers(
+            self._ids_key,
+            enqueue,
+            lambda: sequencer.is_owner,
+            self.guard.limiter.charge_payer,
+            self.switches,
+        )
 
     def _on_role(self, is_owner: bool) -> None:
         """Begin or end the work of the owner of a cluster's log."""
@@ -309,7 +353,7 @@ class Service(Server):
         self.switches.take_over()
         self._begin_sweeps()
         self._begin_switches()
-        exchange = changed_exchange(self.state.registry.exchange, self.settings)
+        exchange = self._changed_exchange()
         if exchange is not None:
             self._sweeps.append(asyncio.create_task(self._describe(exchange)))
 
@@ -318,13 +362,15 @@ class Service(Server):
         for task in sweeps:
             task.cancel()
 
-    def listen(self, url: str) -> None:
-        """Note the base URL that this server listens at."""
-        if self.node is not None and self.forwarding is not None:
+    def listen(self, url: str, host: str, port: int) -> None:
+        """Note where this server listens: base URL, host and port; start the workers there."""
+        if self.node is not None and self.followers is not None:
             self.node.url = self.settings.node_url or url
-            host = urlsplit(self.node.url).hostname or self.settings.host
-            host = f"[{host}]" if ":" in host else host
-            self.node.address = f"{host}:{self.forwarding.port}"
+            name = urlsplit(self.node.url).hostname or self.settings.host
+            name = f"[{name}]" if ":" in name else name
+            self.node.address = f"{name}:{self.followers.port}"
+        if self.workers is not None:
+            self.workers.start(host, port)
 
     def _build_orders(self) -> None:
         self.lookup: OrderLookup = OrderLookup(self.state, self.history)
@@ -377,6 +423,8 @@ class Service(Server):
         self.lifecycle.phase = Phase.DRAINING
         if self.node is not None:
             self.node.leave()
+        if self.workers is not None:
+            self.workers.drain()
         if hasattr(self, "switches"):
             self.switches.stop()
         if hasattr(self, "operations"):
@@ -385,6 +433,8 @@ class Service(Server):
     async def close(self) -> None:
         """Finish the accepted commands and close every part; works after a failed start as well."""
         self.drain()
+        if self.workers is not None:
+            await self.workers.close(self.settings.grace_s / 2)
         if hasattr(self, "settlement"):
             self.feed.close()
             self.operations_left = self.operations.num_running
@@ -404,7 +454,9 @@ class Service(Server):
         if hasattr(self, "history"):  # it starts before the log was checked
             await self.history.close()
         if self.forwarding is not None:
-            await self.forwarding.close()
+            self.forwarding.close()
+        if self.followers is not None:
+            self.followers.close()
         if self._log is not None:
             await asyncio.to_thread(self._log.close)
 

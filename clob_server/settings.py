@@ -56,6 +56,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """Port to listen on; 0 picks a free one."""
     data_dir: str = "clob-data"
     """Folder of the log, the history and the secrets; created if missing."""
+    workers: int = 1
+    """Processes that answer clients. The first one commits; others verify orders, and answer reads
+    and WebSockets from copies of its state."""
     environment: str = TEST
     """``test``, open without API keys, or ``production``."""
     log: tuple[str, ...] = ()

@@ -8,6 +8,7 @@ Every field of :class:`~clob_server.settings.Settings` is an option: ``trades_ke
 import argparse
 import difflib
 import ipaddress
+import socket
 from collections.abc import Collection, Iterable, Mapping
 from os.path import expanduser
 from pathlib import Path
@@ -52,6 +53,7 @@ _MAY_BE_0: Final = {
 _LEAST: Final = {"headers_max_bytes": HEADERS_MIN}
 _MOST: Final = {
     "port": 65_535,
+    "workers": 64,
     "log_replicas": 5,
     "node_port": 65_535,
     "chain_port": 65_535,
@@ -275,6 +277,18 @@ def check_cluster(settings: Settings) -> None:
         raise SettingsError("--log cannot be used with --demo")
 
 
+def check_workers(settings: Settings) -> None:
+    """Reject settings that a server with worker processes must not start with."""
+    if settings.workers == 1:
+        return
+    if not hasattr(socket, "SO_REUSEPORT"):
+        raise SettingsError("--workers must be 1 on this system: ports cannot be shared")
+    if settings.log:
+        raise SettingsError("--workers must be 1 in a cluster; run more nodes instead")
+    if settings.dialect != NO_DIALECT:
+        raise SettingsError(f"--workers needs --dialect none; got {settings.dialect!r}")
+
+
 def check(settings: Settings, given: Mapping[str, Any]) -> None:
     """Reject settings that a server must not start with."""
     if settings.dialect == POLYMARKET:
@@ -297,6 +311,7 @@ def check(settings: Settings, given: Mapping[str, Any]) -> None:
     check_sites(settings)
     check_chain(settings)
     check_cluster(settings)
+    check_workers(settings)
     if settings.is_test:
         return
     missing = [option_of(name) for name in _DOMAIN if name not in given]

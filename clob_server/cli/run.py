@@ -27,7 +27,7 @@ from clob_server.service import Service
 from clob_server.settings import POLYMARKET, Settings, SettingsError
 from clob_server.telemetry import logging
 from clob_server.transport.config import TransportConfig, TransportLimits
-from clob_server.transport.server import HttpServer, config_for
+from clob_server.transport.server import HttpServer, config_for, shared_sockets
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
@@ -81,7 +81,7 @@ def run(given: Mapping[str, str | None], environ: Mapping[str, str]) -> int:
 
     def announce(host: str, port: int) -> None:
         address, reach = address_of(host, port), reach_of(settings, host, port)
-        service.listen(reach)
+        service.listen(reach, host, port)
         if warning := unreachable(settings):
             _LOG.warning(warning)
         if demo is None:
@@ -103,7 +103,8 @@ def run(given: Mapping[str, str | None], environ: Mapping[str, str]) -> int:
     )
     service.on_failure = partial(log_failure, server)
     service.metrics.add_transport_rejections(server.server_state.rejected)
-    code = server.run()
+    is_shared = settings.workers > 1
+    code = server.run(shared_sockets(settings.host, settings.port) if is_shared else None)
     if server.started:
         log_end(server, service, code)
     return code if app.failure is None else report(app.failure)

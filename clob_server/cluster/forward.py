@@ -1,4 +1,4 @@
-"""Sends changes on to the owner of the log, and handles those that other nodes send.
+"""Sends changes on to the owner of the log.
 
 A follower sends an order that it has parsed and verified as a command, and reads the result from
 its own copy of the log; any other request goes to the owner whole. Nothing is sent twice unless the
@@ -8,21 +8,32 @@ owner said that nothing was done.
 import asyncio
 from collections.abc import Callable
 from itertools import count
-from typing import Final
+from typing import Final, Protocol
 
-from clob import ClobError, RejectedError
-from clob.codec import decode, encode
-from clob.commands import Submit
+from clob import RejectedError
+from clob.codec import encode
 from clob_server.api.problems import PROBLEMS, ApiError
-from clob_server.api.request import JSON, ApiRequest, Reply, Scope, SendReply
-from clob_server.cluster.messages import PeerAnswer, PeerCall, PeerPlace, PeerPlaced
-from clob_server.cluster.node import ClusterNode
-from clob_server.cluster.peers import FollowerPeer, OwnerPeer
+from clob_server.api.request import JSON, ApiRequest, Reply
+from clob_server.cluster.followers import FROM_NODE
+from clob_server.cluster.messages import (
+    NOT_OWNER,
+    FromOwner,
+    PeerAnswer,
+    PeerAsk,
+    PeerCall,
+    PeerHeld,
+    PeerHold,
+    PeerMetrics,
+    PeerPlace,
+    PeerPlaced,
+    PeerRelease,
+)
+from clob_server.cluster.node import Beat
+from clob_server.cluster.peers import OwnerPeer
 from clob_server.cluster.replica import ReplicaSequencer
 from clob_server.core.rejections import NotOwnerError
 from clob_server.core.sequencer import (
     Callback,
-    Committed,
     CommitUnknownError,
     NewOrder,
     QueueFullError,
@@ -42,44 +53,65 @@ REPLY_S: Final = 60.0
 """Seconds that the owner may take for a reply."""
 UNANSWERED_MAX: Final = 10_000
 """Messages to the owner without a reply."""
-FROM_NODE: Final = "clob.node"
-"""Key in the scope of a request that another node has sent."""
 
 _DROPPED: Final = frozenset({b"accept-encoding", b"connection", b"content-length", b"expect"})
 _NOT_COPIED: Final = frozenset(
     {b"content-type", b"content-length", b"x-request-id", b"x-applied-seq"}
 )
-_NOT_OWNER: Final = b'"code":"NOT_OWNER"'
+
+
+class NodeView(Protocol):
+    """The node that sends, as far as this matters here."""
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+
+    @property
+    def is_owner(self) -> bool:
+        """Whether it owns the log."""
+
+    @property
+    def is_unsure(self) -> bool:
+        """Whether it owned the log, and another one may have taken it over by now."""
+
+    @property
+    def owner(self) -> Beat | None:
+        """The owner; None if it is silent."""
+
+    async def wait_for(self, seq: int) -> bool:
+        """Wait until this node has applied a command; return whether it has."""
 
 
 class Forwarding:
-    """The connections of this node to the owner, and those of followers to this node.
+    """The connection of this node to the owner.
 
     Args:
         key: the secret that all nodes share.
         node: the role of this node.
         replica: its sequencer.
-        charge: counts an order of another node against its budget; raises RATE_LIMITED.
+        reads: routes whose reads the owner answers.
     """
 
     def __init__(
         self,
         key: bytes,
-        node: ClusterNode,
+        node: NodeView,
         replica: ReplicaSequencer,
-        charge: Callable[[bytes], None],
+        reads: frozenset[str] = frozenset(),
     ) -> None:
-        self.start_call: Callable[[str, Scope, bytes, SendReply], None] = reject_call
-        """Starts a request of another node: route, scope, body, and where its reply goes."""
-        self._key, self._node, self._replica, self._charge = key, node, replica, charge
+        self.page: Callable[[], bytes] = bytes
+        """Returns the metrics of this process, for the owner."""
+        self.reads: Final = reads
+        """Routes whose reads the owner answers."""
+        self._key, self._node, self._replica = key, node, replica
         self._numbers = count(1)
         self._peer: OwnerPeer | None = None
         self._owner_address = ""
         self._connecting = asyncio.Lock()
         self._calls: dict[int, asyncio.Future[PeerAnswer]] = {}
         self._places: dict[int, Callback] = {}
-        self._followers: set[FollowerPeer] = set()
-        self._server: asyncio.Server | None = None
+        self._holds: dict[int, Callable[[Exception | None], None]] = {}
         replica.place_elsewhere = self._place
 
     # ----- to the owner ------------------------------------------------------------------------
@@ -123,7 +155,7 @@ class Forwarding:
         while loop.time() < end:
             peer = None if self._node.is_unsure else await self._link()
             answer = None if peer is None else await self._ask(peer, call)
-            if answer is None or (answer.status == 503 and _NOT_OWNER in answer.body):
+            if answer is None or (answer.status == 503 and NOT_OWNER in answer.body):
                 await asyncio.sleep(RETRY_S)
                 continue
             reply, call.applied_seq = reply_of(answer)
@@ -141,7 +173,7 @@ class Forwarding:
         headers.append((b"x-request-id", call.request_id.encode()))
         message = PeerCall(
             number, call.route, scope["path"], scope["query_string"], call.params, headers,
-            call.body, call.address,
+            call.body, call.address, scope["server"],
         )  # fmt: skip
         peer.send(message)
         try:
@@ -166,12 +198,48 @@ class Forwarding:
         self._places[number] = callback
         self._peer.send(PeerPlace(number, encode(new.submit), new.opener, new.payer))
 
+    def hold(self, maker: str, callback: Callable[[Exception | None], None]) -> int:
+        """Let the owner cancel the orders of a maker when a WebSocket here ends.
+
+        Args:
+            maker: the maker.
+            callback: called once the owner has armed the switch, or with the reason why not.
+
+        Returns:
+            The number for :meth:`release`.
+
+        Raises:
+            NotOwnerError: there is no connection to an owner.
+        """
+        if not self._has_link:
+            raise NotOwnerError("this node has no connection to the owner of the log")
+        assert self._peer is not None
+        number = next(self._numbers)
+        self._holds[number] = callback
+        self._peer.send(PeerHold(number, maker))
+        return number
+
+    def release(self, number: int, *, cancels: bool) -> None:
+        """End a hold; ``cancels`` is whether the orders are cancelled if it was the last."""
+        self._holds.pop(number, None)
+        if self._peer is not None:
+            self._peer.send(PeerRelease(number, cancels))
+
     def _check_room(self) -> None:
         if len(self._calls) + len(self._places) >= UNANSWERED_MAX:
             raise QueueFullError(f"{UNANSWERED_MAX:,} requests wait for the owner; retry later")
 
-    def _on_message(self, message: PeerAnswer | PeerPlaced) -> None:
+    def _on_message(self, message: FromOwner) -> None:
         """Hand the reply of the owner to its request."""
+        if type(message) is PeerHeld:
+            held = self._holds.pop(message.number, None)
+            if held is not None:
+                held(ApiError(message.code, message.text) if message.code else None)
+            return
+        if type(message) is PeerAsk:
+            if self._peer is not None:
+                self._peer.send(PeerMetrics(message.number, self._node.name, self.page()))
+            return
         if type(message) is PeerAnswer:
             future = self._calls.get(message.number)
             if future is not None and not future.done():
@@ -258,74 +326,14 @@ class Forwarding:
         for future in calls.values():
             if not future.done():
                 future.set_exception(unknown(reason))
+        self._holds.clear()
         places, self._places = self._places, {}
         for callback in places.values():
             callback(CommitUnknownError(f"{reason}, so it is unknown whether this was done"))
 
-    # ----- from followers ----------------------------------------------------------------------
-
-    async def listen(self, host: str, port: int) -> None:
-        """Listen for other nodes."""
-        loop = asyncio.get_running_loop()
-        self._server = await loop.create_server(
-            lambda: FollowerPeer(self._key, self, self._followers), host, port
-        )
-
-    @property
-    def port(self) -> int:
-        """The port that this node listens at for other nodes."""
-        assert self._server is not None
-        port: int = self._server.sockets[0].getsockname()[1]
-        return port
-
-    def call(self, call: PeerCall, reply: Callable[[PeerAnswer], None]) -> None:
-        """Handle a request that another node has sent."""
-
-        def send_reply(status: int, lines: bytes, body: bytes) -> bool:
-            reply(PeerAnswer(call.number, status, lines, body))
-            return True
-
-        scope = {
-            "type": "http",
-            "path": call.path,
-            "path_params": call.params,
-            "query_string": call.query,
-            "headers": call.headers,
-            "client": (call.address, 0),
-            FROM_NODE: True,
-        }
-        self.start_call(call.route, scope, call.body, send_reply)
-
-    def place(self, place: PeerPlace, reply: Callable[[PeerPlaced], None]) -> None:
-        """Place an order that another node has verified."""
-
-        def on_done(result: Committed | Exception) -> None:
-            if isinstance(result, Committed):
-                reply(PeerPlaced(place.number, result.seq))
-            else:
-                reply(PeerPlaced(place.number, 0, getattr(result, "code", ""), str(result)))
-
-        try:
-            submit = decode(place.submit)
-            assert type(submit) is Submit
-            if self._node.is_owner and place.payer is not None:
-                self._charge(place.payer)
-            self._replica.enqueue_here(NewOrder(submit, place.opener, place.payer), on_done)
-        except ClobError as error:
-            on_done(error)
-
-    async def close(self) -> None:
-        """Close all connections."""
+    def close(self) -> None:
+        """Close the connection."""
         self._unlink("this node stops")
-        if self._server is not None:
-            self._server.close()
-            for peer in tuple(self._followers):
-                peer.transport.close()
-
-
-def reject_call(route: str, scope: Scope, body: bytes, send_reply: SendReply) -> None:
-    """Reject a request of another node, since this one is starting."""
-    send_reply(503, b"", _NOT_OWNER)
 
 
 def unknown(reason: str) -> ApiError:

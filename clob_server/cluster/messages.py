@@ -20,6 +20,8 @@ FRAME_MAX: Final = 32 * 2**20
 """Largest frame, bytes."""
 HEAD_BYTES: Final = 4
 """Bytes of the length in front of a frame."""
+NOT_OWNER: Final = b'"code":"NOT_OWNER"'
+"""Part of the body of an answer by a node that no longer owns the log."""
 
 
 class PeerMessage(msgspec.Struct, frozen=True, gc=False, array_like=True):
@@ -59,6 +61,8 @@ class PeerCall(PeerMessage, frozen=True, tag="call"):
     body: bytes
     address: str
     """Address of the client."""
+    server: tuple[str, int]
+    """Host and port at which the sender listens for clients."""
 
 
 class PeerAnswer(PeerMessage, frozen=True, tag="answer"):
@@ -94,9 +98,51 @@ class PeerPlaced(PeerMessage, frozen=True, tag="placed"):
     text: str = ""
 
 
-ToOwner: TypeAlias = PeerHello | PeerCall | PeerPlace
+class PeerHold(PeerMessage, frozen=True, tag="hold"):
+    """A WebSocket of the sender whose end cancels the orders of a maker.
+
+    The end of the connection counts as the end of the WebSocket.
+    """
+
+    number: int
+    maker: str
+
+
+class PeerHeld(PeerMessage, frozen=True, tag="held"):
+    """The reply to a :class:`PeerHold`, once the switch is armed durably."""
+
+    number: int
+    code: str = ""
+    """Why it is not armed."""
+    text: str = ""
+
+
+class PeerAsk(PeerMessage, frozen=True, tag="ask"):
+    """A request of the owner for the metrics of the other node."""
+
+    number: int
+
+
+class PeerMetrics(PeerMessage, frozen=True, tag="metrics"):
+    """The reply to a :class:`PeerAsk`."""
+
+    number: int
+    node: str
+    page: bytes
+    """In the text format of Prometheus."""
+
+
+class PeerRelease(PeerMessage, frozen=True, tag="release"):
+    """The end of a hold; it has no reply."""
+
+    number: int
+    cancels: bool
+    """Whether the orders are cancelled; False if the client withdrew its request."""
+
+
+ToOwner: TypeAlias = PeerHello | PeerCall | PeerPlace | PeerHold | PeerRelease | PeerMetrics
 """A message of the connecting node."""
-FromOwner: TypeAlias = PeerChallenge | PeerAnswer | PeerPlaced
+FromOwner: TypeAlias = PeerChallenge | PeerAnswer | PeerPlaced | PeerHeld | PeerAsk
 """A message of the listening node."""
 
 encode: Final = msgspec.msgpack.Encoder().encode

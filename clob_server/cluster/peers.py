@@ -19,8 +19,11 @@ from clob_server.cluster.messages import (
     PeerCall,
     PeerChallenge,
     PeerHello,
+    PeerHold,
+    PeerMetrics,
     PeerPlace,
     PeerPlaced,
+    PeerRelease,
     ToOwner,
     framed,
     proof_of,
@@ -86,6 +89,18 @@ class FollowerHandler(Protocol):
     def place(self, place: PeerPlace, reply: Callable[[PeerPlaced], None]) -> None:
         """Place an order."""
 
+    def hold(self, hold: PeerHold, peer: "FollowerPeer") -> None:
+        """Keep the orders of a maker until a WebSocket ends."""
+
+    def release(self, release: PeerRelease, peer: "FollowerPeer") -> None:
+        """End a hold."""
+
+    def page(self, answer: PeerMetrics) -> None:
+        """Receive the metrics of another node."""
+
+    def lost(self, peer: "FollowerPeer") -> None:
+        """End everything that a connection held."""
+
 
 class FollowerPeer(Peer):
     """The end of a connection at the listening node.
@@ -111,6 +126,7 @@ class FollowerPeer(Peer):
         """Forget the connection; replies to it are dropped."""
         super().connection_lost(exc)
         self._peers.discard(self)
+        self._handler.lost(self)
 
     def receive(self, frame: bytes) -> None:
         """Handle the messages of a follower, after its proof."""
@@ -123,6 +139,12 @@ class FollowerPeer(Peer):
                 self._handler.place(message, self.send)
             elif type(message) is PeerCall:
                 self._handler.call(message, self.send)
+            elif type(message) is PeerHold:
+                self._handler.hold(message, self)
+            elif type(message) is PeerRelease:
+                self._handler.release(message, self)
+            elif type(message) is PeerMetrics:
+                self._handler.page(message)
 
     def _check(self, hello: PeerHello) -> None:
         if hello.version != VERSION:
@@ -148,7 +170,7 @@ class OwnerPeer(Peer):
         key: bytes,
         name: str,
         on_open: Callable[[], object],
-        on_message: Callable[[PeerAnswer | PeerPlaced], object],
+        on_message: Callable[[FromOwner], object],
         on_end: Callable[[], object],
     ) -> None:
         super().__init__()
@@ -159,7 +181,7 @@ class OwnerPeer(Peer):
         """Handle the messages of the owner."""
         for message in FROM_OWNER.decode(frame):
             if type(message) is not PeerChallenge:
-                self._on_message(message)  # type: ignore[arg-type]
+                self._on_message(message)
             elif message.version != VERSION:
                 raise ValueError(
                     f"the protocol of the owner has version {message.version}, not {VERSION}"

@@ -26,6 +26,7 @@ from clob_server.core.sequencer import (
 )
 from clob_server.core.state import ServerState
 from clob_server.log import FencedError, LogError
+from clob_server.log.piped import PipedLog
 from clob_server.log.replicated import ReplicatedLog
 
 PULL_S: Final = 0.05
@@ -42,22 +43,23 @@ class ReplicaSequencer(Sequencer):
     """A sequencer of one node.
 
     Args:
-        log: the replicated log, with the local copy that the state was recovered from.
+        log: the replicated log, with the local copy that the state was recovered from; or that of
+            another process, which this one follows only.
         state: the state after that copy.
         clock_ms: returns the time of a batch, or raises ``ClockUnsureError``.
-        ownership: returns the record of this node as the owner with an epoch.
-        keys: fingerprint of the secret files.
+        ownership: returns the record of this node as the owner with an epoch; None if it never is.
+        keys: fingerprint of the secret files; empty if they are those of the owner.
         options: as for :class:`~clob_server.core.sequencer.Sequencer`.
     """
 
     def __init__(
         self,
-        log: ReplicatedLog,
+        log: ReplicatedLog | PipedLog,
         state: ServerState,
         clock_ms: Callable[[], int],
         *,
-        ownership: Callable[[int], Owner],
-        keys: bytes,
+        ownership: Callable[[int], Owner] | None = None,
+        keys: bytes = b"",
         **options: Any,
     ) -> None:
         super().__init__(log, state, clock_ms, **options)
@@ -146,7 +148,7 @@ class ReplicaSequencer(Sequencer):
             KeysDifferError: they differ, so that this node would show other ids.
         """
         owner = self.state.registry.owner
-        if owner is not None and owner.keys != self._keys:
+        if owner is not None and self._keys not in (b"", owner.keys):
             raise KeysDifferError(
                 f"the secret files of this node differ from those of {owner.node}, the owner of the"
                 f" log since epoch {owner.epoch}; copy ids.key and tokens.key from its data folder"
@@ -204,6 +206,7 @@ class ReplicaSequencer(Sequencer):
 
     async def _take_over(self, thread: LogThread) -> bool:
         """Append the record of a new owner; return whether it was the next one in the log."""
+        assert self._ownership is not None
         try:
             now_ms = max(self._clock_ms(), self.state.now_ms)
             command = TakeOver(owner=self._ownership(self.epoch + 1), now_ms=now_ms)

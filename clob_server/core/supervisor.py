@@ -105,6 +105,13 @@ class Supervisor:
         if self._process is not None:
             self._process.terminate()
 
+    async def wait_for_exit(self, wait_s: float) -> None:
+        """Wait until a process that was asked to end has done so, or a time has passed."""
+        if self._process is not None:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(wait_s):
+                    await self._exited.wait()
+
     def connect(self, engine: Sequencer) -> None:
         """Send the frames of the log, and those that an engine appends from now on."""
         self._engine = engine

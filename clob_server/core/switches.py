@@ -24,7 +24,7 @@ from clob_server.core.commands import (
 )
 from clob_server.core.registry import DISCONNECT, HEARTBEAT, Switch
 from clob_server.core.rejections import NotOwnerError
-from clob_server.core.sequencer import Callback, Committed, Sequencer
+from clob_server.core.sequencer import Committed, Sequencer
 
 TIMEOUT_MIN_MS: Final = 1_000
 """The shortest timeout of heartbeats, milliseconds."""
@@ -89,6 +89,10 @@ class Deadlines:
             elif deadline < inf:  # it was extended
                 self.look_again(key, deadline)
         return due
+
+
+Armed: TypeAlias = Callable[[Exception | None], None]
+"""Called when a switch is armed durably, or with the reason why it is not."""
 
 
 class SocketLease:
@@ -217,13 +221,16 @@ class CancelSwitches:
             self._deadlines.remove(key)
         return lease
 
-    def arm(self, lease: SocketLease, callback: Callback) -> None:
+    def arm(self, lease: SocketLease, callback: "Armed") -> None:
         """Arm the switch of a lease, and call back once that is durable.
 
         Raises:
             QueueFullError, SequencerStoppedError: as ``Sequencer.enqueue``.
         """
-        self._sequencer.enqueue(SetCancelOnDisconnect(maker=lease.maker, armed=True), callback)
+        self._sequencer.enqueue(
+            SetCancelOnDisconnect(maker=lease.maker, armed=True),
+            lambda result: callback(result if isinstance(result, Exception) else None),
+        )
 
     def is_armed(self, lease: SocketLease) -> bool:
         """Return whether the switch of a lease is armed durably."""

@@ -32,7 +32,6 @@ from clob_server.api.problems import ApiError, text_of
 from clob_server.api.request import kind_of, not_json
 from clob_server.core.commands import ApiKey
 from clob_server.core.ids import Cursor, cursor_in
-from clob_server.core.sequencer import Committed
 from clob_server.core.state import ServerState
 from clob_server.core.switches import CancelSwitches, SocketLease
 from clob_server.feed.broadcast import ScopedSubscription, TradeScope, loop_time
@@ -448,12 +447,12 @@ class FeedSession:
         self._guard.may_arm(key, subscriber.address, maker)
         lease = switches.hold(maker)
 
-        def on_armed(result: Committed | Exception) -> None:
+        def on_armed(error: Exception | None) -> None:
             if subscriber.subscriptions.get(name) is not lease:  # it closed, or was withdrawn
                 return
             try:
-                if isinstance(result, Exception):
-                    raise result
+                if error is not None:
+                    raise error
                 self._join_user(request, scope, after, key)
             except ClobError as error:
                 self._withdraw(scope)

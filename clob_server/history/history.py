@@ -57,12 +57,14 @@ from clob_server.history.store import (
     move_aside,
 )
 from clob_server.history.thread_writer import ThreadWriter
-from clob_server.log import SqliteLog
+from clob_server.log import Log, SqliteLog
 from clob_server.settings import Settings
 from clob_server.telemetry.metrics import Metrics
 
 START_S: Final = 5.0
 """Seconds a start waits for history; then the server opens without it."""
+NO_TABLE: Final = "no such table"
+"""Message of SQLite for a file that its writer has just created."""
 WAIT_S: Final = 2.0
 """Seconds a request waits for history to catch up."""
 
@@ -142,7 +144,7 @@ class History:
     """Candles and tickers, from :meth:`start` on."""
 
     def __init__(
-        self, log: SqliteLog, folder: Path, settings: Settings, ids: Ids, metrics: Metrics
+        self, log: Log, folder: Path, settings: Settings, ids: Ids, metrics: Metrics
     ) -> None:
         self._log = log
         self._folder = folder
@@ -197,6 +199,7 @@ class History:
     async def open(self) -> None:
         """Start the follower or, with ``--history thread``, bring history up to the log."""
         settings = self._settings
+        assert isinstance(self._log, SqliteLog)
         if settings.history == "thread":
             self._store = await asyncio.to_thread(self._open_store)
             return
@@ -232,7 +235,7 @@ class History:
         self._state = engine.state
         self.market_data = MarketData(self, engine.state, self._unwritten)
         self._statuses = SettlementStatuses(self._state.registry.settling)
-        if self._store is not None:
+        if self._store is not None and isinstance(self._log, SqliteLog):
             self._writer = ThreadWriter(
                 self._store,
                 self._log,
@@ -615,7 +618,8 @@ class History:
             result: _T = await self._reader_thread.run(run)
         except (apsw.Error, ForeignHistoryError) as error:
             self._reader_thread.enqueue(self._close_reader)
-            if not isinstance(error, apsw.CantOpenError):  # a new folder has no file yet
+            is_new = isinstance(error, apsw.CantOpenError) or NO_TABLE in str(error)
+            if not is_new:  # a new folder has no file yet, or an empty one
                 _LOG.warning("history cannot be read", extra={"reason": repr(error)})
             if isinstance(error, DAMAGE):
                 self._rebuild()

@@ -154,7 +154,10 @@ class Endpoint:
         self._needs_time = route.needs_time
         self._writes = route.method not in ("GET", "")
         self._sequencer = server.sequencer
-        self._forwarding = server.forwarding
+        self._forwarding = forwarding = server.forwarding
+        self._may_forward = forwarding is not None and (
+            self._writes or route.name in forwarding.reads
+        )
         self._enqueue = server.sequencer.enqueue
         self._durations = RouteDurations()
         server.metrics.add_durations(route.name, self._durations)
@@ -171,7 +174,7 @@ class Endpoint:
         call.server = self._server
         try:
             forwarding = self._forwarding
-            if forwarding is not None and forwarding.takes(call) and self._writes:
+            if self._may_forward and forwarding is not None and forwarding.takes(call):
                 if self._route.reads_body:
                     call.body = await read_body(receive, call)
                 answer = await forwarding.send(call)
@@ -206,7 +209,7 @@ class Endpoint:
         call.server, call.body, call.send_reply = self._server, body, send_reply
         try:
             forwarding = self._forwarding
-            if forwarding is not None and forwarding.takes(call) and self._writes:
+            if self._may_forward and forwarding is not None and forwarding.takes(call):
                 self._send(call, forwarding.send(call))
                 return
             if self._needs_time and self._clock.reason:

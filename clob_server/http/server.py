@@ -9,8 +9,10 @@ from clob.signing import Domain
 from clob_server.api.request import ApiRequest, Receive, Reply, RequestIds, Scope, Send
 from clob_server.auth.guard import Guard
 from clob_server.chain.client import ChainClient
+from clob_server.cluster.followers import Followers
 from clob_server.cluster.forward import Forwarding
 from clob_server.cluster.node import ClusterNode
+from clob_server.cluster.workers import Workers
 from clob_server.core.clock import ClockGuard
 from clob_server.core.ids import Ids
 from clob_server.core.lifecycle import Lifecycle
@@ -67,7 +69,11 @@ class Server:
     node: ClusterNode | None
     """The role of this node in a cluster; None without one."""
     forwarding: Forwarding | None
-    """Sends changes to the owner of a cluster's log; None without a cluster."""
+    """Sends changes to the owner of the log; None in a process that alone commits."""
+    followers: Followers | None
+    """Connections of other nodes or workers, if this process may own their log."""
+    workers: Workers | None
+    """The worker processes; None without them."""
     ids: Ids
     switches: CancelSwitches
     guard: Guard

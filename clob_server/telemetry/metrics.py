@@ -102,6 +102,51 @@ class Metrics:
         return generate_latest(self._registry)
 
 
+OF_PROCESS: Final = (
+    "clob_request_seconds",
+    "clob_refusals",
+    "clob_transport_refusals",
+    "clob_loop_lag_seconds",
+    "clob_websocket",
+    "process_",
+)
+"""Beginnings of the names of metrics that each process has of its own."""
+
+
+def with_pages(own: bytes, pages: Mapping[str, bytes]) -> bytes:
+    """Return a page of metrics with those of other processes, which get a label ``process``.
+
+    Metrics about the state, which all processes have, are taken from the own page.
+
+    Args:
+        own: the page of this process.
+        pages: pages of the others, by name.
+    """
+    more: dict[str, list[str]] = {}
+    for process, page in sorted(pages.items()):
+        family = ""
+        for line in page.decode().splitlines():
+            if line.startswith("#"):
+                family = line.split(" ", 3)[2]
+            elif family.startswith(OF_PROCESS):
+                name, brace, rest = line.partition("{")
+                if not brace:
+                    name, _, rest = line.partition(" ")
+                    rest = f"}} {rest}"
+                label = f'process="{process}"'
+                separator = "" if rest.startswith("}") else ","
+                more.setdefault(family, []).append(f"{name}{{{label}{separator}{rest}")
+    lines: list[str] = []
+    family = ""
+    for line in own.decode().splitlines():
+        if line.startswith("# HELP "):
+            lines += more.pop(family, ())
+            family = line.split(" ", 3)[2]
+        lines.append(line)
+    lines += more.pop(family, ())
+    return ("\n".join(lines) + "\n").encode()
+
+
 class Durations(Protocol):
     """Request durations of a route."""
 

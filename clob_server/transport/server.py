@@ -7,6 +7,7 @@ listener and all connections. It exits within the grace period even if clients d
 import asyncio
 import os
 import signal
+import socket
 import threading
 from collections.abc import Callable
 from contextlib import suppress
@@ -64,6 +65,29 @@ def config_for(
         log_level="warning",
         **options,
     )
+
+
+def shared_sockets(host: str, port: int) -> list[socket.socket]:
+    """Return sockets bound to an address that other processes of this user may listen at as well.
+
+    The system distributes connections among them.
+
+    Args:
+        host: name or address.
+        port: the port; 0 for a free one, the same for all addresses of the host.
+    """
+    sockets = []
+    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    for family, kind, number, _, address in found:
+        made = socket.socket(family, kind, number)
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        if family == socket.AF_INET6:
+            made.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        made.bind((address[0], port, *address[2:]))
+        port = made.getsockname()[1]
+        sockets.append(made)
+    return sockets
 
 
 class HttpServer(uvicorn.Server):

@@ -30,6 +30,7 @@ from clob_server.core.serialize import contracts_of
 from clob_server.http.compression import has_current, not_modified
 from clob_server.http.server import Request, Route, Server
 from clob_server.http.web_files import KINDS, headers_of, web_bytes
+from clob_server.telemetry.metrics import with_pages
 
 DESCRIPTION: Final = "An order book for prediction markets: limit orders, matched by price and time"
 PROMETHEUS: Final = b"text/plain; version=0.0.4; charset=utf-8"
@@ -215,8 +216,12 @@ async def ready(call: Request) -> Reply:
 
 
 async def metrics(call: Request) -> Reply:
-    """Return the metrics in Prometheus text format."""
-    return Reply(call.server.metrics.page(), content_type=PROMETHEUS)
+    """Return the metrics in Prometheus text format, with those of the worker processes."""
+    server = call.server
+    page, workers = server.metrics.page(), server.workers
+    if workers is not None and server.followers is not None:
+        page = with_pages(page, await server.followers.pages())
+    return Reply(page, content_type=PROMETHEUS)
 
 
 def openapi(call: Request) -> Reply:

@@ -1,0 +1,125 @@
+"""The worker processes of a server on one machine, seen from the first process.
+
+Each follows the log through a pipe, answers clients at the same port, and sends changes to the
+first process, which owns the log. Its settings go through a pipe too, since they have secrets.
+"""
+
+import asyncio
+import os
+import subprocess
+import sys
+from functools import partial
+from typing import Final
+
+import msgspec
+from msgspec.structs import replace
+
+from clob_server.core.sequencer import Sequencer
+from clob_server.core.supervisor import Supervisor
+from clob_server.log import SqliteLog
+from clob_server.settings import NO_CHAIN, Settings
+
+MODULE: Final = "clob_server.cli.worker"
+"""Module that the processes run."""
+
+
+class WorkerSettings(msgspec.Struct, frozen=True):
+    """What a worker process needs to know."""
+
+    settings: Settings
+    number: int
+    """Its number, from 2: the first process is number 1."""
+    owner: str
+    """Host and port at which the first process listens for workers."""
+
+
+class Worker:
+    """One worker process."""
+
+    def __init__(self, log: SqliteLog, described: WorkerSettings) -> None:
+        self.seq: int = 0
+        """Last command that it has applied, as it reports every second."""
+        self.supervisor: Final = Supervisor(
+            log,
+            f"worker {described.number}",
+            ["-m", MODULE],
+            on_report=self._on_report,
+            on_started=lambda: None,
+            start=partial(start_process, described),
+        )
+
+    def _on_report(self, seq: int) -> None:
+        self.seq = seq
+
+
+class Workers:
+    """All worker processes.
+
+    Args:
+        log: the log.
+        sequencer: appends to it.
+        settings: the settings of the server.
+        owner: host and port at which this process listens for workers.
+    """
+
+    def __init__(
+        self, log: SqliteLog, sequencer: Sequencer, settings: Settings, owner: str
+    ) -> None:
+        self._log, self._sequencer = log, sequencer
+        self._settings, self._owner = settings, owner
+        self.workers: list[Worker] = []
+        """The processes, once they were started."""
+
+    def start(self, host: str, port: int) -> None:
+        """Start the processes, which listen where this one does."""
+        settings = replace(self._settings, host=host, port=port, chain=NO_CHAIN, demo=False)
+        for number in range(2, settings.workers + 1):
+            worker = Worker(self._log, WorkerSettings(settings, number, self._owner))
+            worker.supervisor.start()
+            worker.supervisor.connect(self._sequencer)
+            self.workers.append(worker)
+
+    @property
+    def num_running(self) -> int:
+        """Number of workers that have reported."""
+        return sum(each.supervisor.is_connected for each in self.workers)
+
+    @property
+    def num_deaths(self) -> int:
+        """Number of unexpected exits."""
+        return sum(each.supervisor.num_deaths for each in self.workers)
+
+    @property
+    def lag(self) -> int:
+        """Commands that the slowest worker had not applied when it reported last."""
+        return max((self._log.tail.seq - each.seq for each in self.workers), default=0)
+
+    def drain(self) -> None:
+        """Let the processes answer the requests that they have, and end."""
+        for each in self.workers:
+            each.supervisor.terminate()
+
+    async def close(self, wait_s: float) -> None:
+        """Wait for the end of the processes; kill those that take longer."""
+        supervisors = [each.supervisor for each in self.workers]
+        await asyncio.gather(*(each.wait_for_exit(wait_s) for each in supervisors))
+        await asyncio.gather(*(each.close(0) for each in supervisors))
+
+
+def start_process(described: WorkerSettings, arguments: list[str]) -> "subprocess.Popen[bytes]":
+    """Start a worker, and send its settings through a pipe that it inherits."""
+    source, target = os.pipe()
+    try:
+        with open(target, "wb") as pipe:
+            os.set_blocking(target, False)  # the settings fit into a pipe
+            pipe.write(msgspec.json.encode(described))
+        return subprocess.Popen(
+            [sys.executable, *arguments, str(source)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            bufsize=0,
+            pass_fds=[source],
+            start_new_session=True,  # Ctrl-C goes to the first process, which ends the others
+        )
+    finally:
+        os.close(source)

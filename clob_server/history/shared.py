@@ -1,0 +1,62 @@
+"""History for a worker process: another process writes the file, this one only reads it."""
+
+import asyncio
+from contextlib import suppress
+from typing import Any, Final
+
+from clob_server.api.problems import ApiError
+from clob_server.history.history import WAIT_S, History
+from clob_server.history.store import StoreReader
+
+BUSY_S: Final = 0.005
+"""Seconds between two looks at the file while requests wait for it."""
+IDLE_S: Final = 1.0
+"""Seconds between two looks otherwise."""
+
+
+class SharedHistory(History):
+    """Finished orders, past trades and their settlement, from the file of another process."""
+
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self._is_wanted = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+
+    @property
+    def status(self) -> str:
+        """``ready``, or ``starting`` while the file has not been read."""
+        return "ready" if self._written or not self._log.tail.seq else "starting"
+
+    async def open(self) -> None:
+        """Begin to look at the file."""
+        self._task = asyncio.create_task(self._watch())
+
+    async def close(self) -> None:
+        """Stop looking at the file, and close it."""
+        if self._task is not None:
+            self._task.cancel()
+        await super().close()
+
+    async def wait_for(self, seq: int, wait_s: float = WAIT_S) -> None:
+        """Wait until the file contains a command; see :meth:`History.wait_for`."""
+        if self._written < seq:
+            self._is_wanted.set()
+        await super().wait_for(seq, wait_s)
+
+    async def _watch(self) -> None:
+        """Look for the last command in the file, again and again, until cancelled."""
+        while True:
+            self._is_wanted.clear()
+            before = self._written
+            with suppress(ApiError):
+                self._on_written((await self.read(StoreReader.applied)).seq)
+            is_busy = bool(self._waiting)
+            if is_busy:
+                await asyncio.sleep(BUSY_S)
+                continue
+            with suppress(TimeoutError):
+                async with asyncio.timeout(IDLE_S):
+                    await self._is_wanted.wait()
+            if self._written == before < self._log.tail.seq:
+                # No progress for a while: the writer may have replaced the file.
+                self._reader_thread.enqueue(self._close_reader)
