@@ -176,6 +176,7 @@ class Service(Server):
                 lambda *wanted: self.history.market_data.candles_since(*wanted),
             ),
         )
+        self.history.follow(self.sequencer)
         self.sequencer.subscribe(self.resting.on_batch, self.history.on_batch, self.feed.on_batch)
         self.sequencer.subscribe(self.switches.on_batch, self.settlement.stalls.on_batch)
         if self.chain.is_configured:
@@ -186,7 +187,7 @@ class Service(Server):
         if self._commits:
             self._begin_sweeps()
         await self._begin_role(log)
-        await self.history.start(self.sequencer)
+        await self.history.start()
         if self._commits and exchange is not None:
             describing = asyncio.create_task(self._describe(exchange))
             self._tasks.append(describing)

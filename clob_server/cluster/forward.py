@@ -173,7 +173,7 @@ class Forwarding:
         headers.append((b"x-request-id", call.request_id.encode()))
         message = PeerCall(
             number, call.route, scope["path"], scope["query_string"], call.params, headers,
-            call.body, call.address, scope["server"],
+            call.body, call.address, scope.get("server") or ("", 0),
         )  # fmt: skip
         peer.send(message)
         try:

@@ -141,7 +141,7 @@ class History:
     """Finished orders, past trades and their settlement."""
 
     market_data: MarketData
-    """Candles and tickers, from :meth:`start` on."""
+    """Candles and tickers, from :meth:`follow` on."""
 
     def __init__(
         self, log: Log, folder: Path, settings: Settings, ids: Ids, metrics: Metrics
@@ -225,12 +225,8 @@ class History:
             catch_up(store, folder, log)
         return store
 
-    async def start(self, engine: Sequencer) -> None:
-        """Follow an engine that is about to run; wait for history up to ``START_S``.
-
-        A rebuild takes longer: then the server opens, and queries that need history fail with
-        RECOVERING until it is complete.
-        """
+    def follow(self, engine: Sequencer) -> None:
+        """Follow an engine that does not run yet; :meth:`on_batch` may be called from then on."""
         self._engine = engine
         self._state = engine.state
         self.market_data = MarketData(self, engine.state, self._unwritten)
@@ -245,8 +241,15 @@ class History:
             )
             engine.subscribe(self._writer.on_batch)
             self._on_written(self._start_seq)
-        elif self._supervisor is not None:
-            self._supervisor.connect(engine)
+
+    async def start(self) -> None:
+        """Send the log to the follower; wait for history up to ``START_S``.
+
+        A rebuild takes longer: then the server opens, and queries that need history fail with
+        RECOVERING until it is complete.
+        """
+        if self._supervisor is not None:
+            self._supervisor.connect(self._engine)
             with suppress(ApiError):
                 applied = await self.read(StoreReader.applied)
                 if ends_at(applied, self._log.tail):
