@@ -8,6 +8,7 @@ from clob_server.chain.client import Stage
 from clob_server.chain.eth.accounts import ETHER_WEI
 from clob_server.chain.messages import WorkerState
 from clob_server.cluster.node import ClusterNode
+from clob_server.cluster.workers import Workers
 from clob_server.core.lifecycle import Phase
 from clob_server.http.server import Server
 from clob_server.log.sqlite import DATABASE
@@ -125,6 +126,24 @@ NODE_GAUGES: Final[tuple[tuple[str, str, Callable[[ClusterNode], float]], ...]] 
     ),
 )
 """The gauges of a node of a cluster."""
+
+
+WORKER_GAUGES: Final[tuple[tuple[str, str, Callable[[Workers], float]], ...]] = (
+    ("workers", "Worker processes that answer clients.", lambda workers: workers.num_running),
+    ("worker_deaths", "Unexpected exits of workers.", lambda workers: workers.num_deaths),
+    (
+        "worker_lag_commands",
+        "Commands that the slowest worker had not applied at its last report.",
+        lambda workers: workers.lag,
+    ),
+)
+"""The gauges of a server with worker processes."""
+
+
+def show_workers(server: Server, workers: Workers) -> None:
+    """Register the gauges of worker processes."""
+    for name, text, read in WORKER_GAUGES:
+        server.metrics.gauge(name, text, partial(read, workers))
 
 
 def show(server: Server) -> None:

@@ -215,8 +215,10 @@ class Service(Server):
             return
         await self.followers.listen(LOOPBACK, 0)
         assert isinstance(log, SqliteLog)
+        self.followers.on_damage = self.history.rebuild
         owner = f"{LOOPBACK}:{self.followers.port}"
         self.workers = Workers(log, self.sequencer, settings, owner)
+        gauges.show_workers(self, self.workers)
 
     def _open_log(self) -> Log:
         """Open the log; in a cluster, copy the commands that the folder lacks."""
@@ -264,7 +266,9 @@ class Service(Server):
     def _build_core(self, log: Log, event_hash: bytes) -> None:
         """Build authentication, the sequencer, and the readers of the state."""
         settings, state, clock_ms = self.settings, self.state, self.clock_ms
-        limiter = RateLimiter(state, self._ids_key, clock_ms, is_on=settings.rate_limits)
+        limiter = RateLimiter(
+            state, self._ids_key, clock_ms, is_on=settings.rate_limits, processes=settings.workers
+        )
         has_tokens = not log.tail.seq or (self.folder / TOKENS).exists()
         tokens = tokens_of(settings, self.folder, self.clock.token_ms)
         if not has_tokens and (self.folder / TOKENS).exists():

@@ -46,6 +46,7 @@ class RateLimiter:
         secret: hashes payers, so that the log does not name addresses.
         clock_ms: returns the time, Unix milliseconds.
         is_on: whether limits are enforced.
+        processes: processes that answer clients; each enforces its part of the request budgets.
         tick_ms: returns the time of a clock that never goes back, milliseconds.
     """
 
@@ -56,12 +57,14 @@ class RateLimiter:
         clock_ms: Callable[[], int],
         *,
         is_on: bool = True,
+        processes: int = 1,
         tick_ms: Callable[[], int] = monotonic_ms,
     ) -> None:
         self._state, self._registry = state, state.registry
         self._keys: dict[bytes, str] = {}
         self._clock_ms = clock_ms
         self._is_on = is_on
+        self._processes = processes
         self._tick_ms = tick_ms
         self._requests, self._cancels, self._orders = Windows(), Windows(), Windows()
         self._uncharged: deque[tuple[int, bytes, int]] = deque()
@@ -94,6 +97,8 @@ class RateLimiter:
             limit, windows = budgets.anonymous_per_minute, self._requests
             if key is not None:
                 limit = _own(key.requests_per_minute, budgets.key_per_minute)
+            if self._processes > 1:
+                limit = max(1, limit // self._processes)
         wait_ms = windows.take(payer, limit, tick_ms)
         if wait_ms:
             raise self._exceeded(budget.value, windows, payer, limit, 1, wait_ms)

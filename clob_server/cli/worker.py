@@ -33,6 +33,8 @@ from clob_server.transport.server import HttpServer, shared_sockets
 
 SKEW_MAX_S: Final = 1e9
 """Largest difference of the clocks: the first process alone decides about the time of commands."""
+CONNECT_S: Final = 30.0
+"""Seconds for the connection to the first process."""
 SETTINGS_BYTES: Final = 1 << 20
 """Largest description of the settings."""
 
@@ -92,6 +94,10 @@ class WorkerService(Service):
         """Connect to the owner, and report progress to it."""
         assert self.forwarding is not None
         self.forwarding.page = self.metrics.page
+        assert isinstance(self.history, SharedHistory)
+        self.history.on_damage = self.forwarding.report_damage
+        async with asyncio.timeout(CONNECT_S):
+            await self.forwarding.connect()
         self._tasks.append(asyncio.create_task(self.forwarding.run()))
         self._tasks.append(asyncio.create_task(self._report()))
 

@@ -52,6 +52,8 @@ class Followers:
     ) -> None:
         self.start_call: Callable[[str, Scope, bytes, SendReply], None] = reject_call
         """Starts a request of another node: route, scope, body, and where its reply goes."""
+        self.on_damage: Callable[[], object] = lambda: None
+        """Called when another process has read a damaged page of the history file."""
         self._key, self._enqueue, self._is_owner = key, enqueue, is_owner
         self._charge, self._switches = charge, switches
         self._peers: set[FollowerPeer] = set()

@@ -21,6 +21,7 @@ from clob_server.cluster.messages import (
     PeerAnswer,
     PeerAsk,
     PeerCall,
+    PeerDamage,
     PeerHeld,
     PeerHold,
     PeerMetrics,
@@ -225,6 +226,11 @@ class Forwarding:
         if self._peer is not None:
             self._peer.send(PeerRelease(number, cancels))
 
+    def report_damage(self) -> None:
+        """Report a damaged history file to the owner, which rebuilds it."""
+        if self._peer is not None:
+            self._peer.send(PeerDamage())
+
     def _check_room(self) -> None:
         if len(self._calls) + len(self._places) >= UNANSWERED_MAX:
             raise QueueFullError(f"{UNANSWERED_MAX:,} requests wait for the owner; retry later")
@@ -268,6 +274,11 @@ class Forwarding:
             and self._peer.is_open
             and owner.address == self._owner_address
         )
+
+    async def connect(self) -> None:
+        """Wait until there is a connection to an owner."""
+        while await self._link() is None:
+            await asyncio.sleep(RETRY_S)
 
     async def run(self) -> None:
         """Keep a connection to the owner while this node follows one, until cancelled."""

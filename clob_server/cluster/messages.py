@@ -132,6 +132,10 @@ class PeerMetrics(PeerMessage, frozen=True, tag="metrics"):
     """In the text format of Prometheus."""
 
 
+class PeerDamage(PeerMessage, frozen=True, tag="damage"):
+    """The sender has read a damaged page of the history file; it has no reply."""
+
+
 class PeerRelease(PeerMessage, frozen=True, tag="release"):
     """The end of a hold; it has no reply."""
 
@@ -140,7 +144,9 @@ class PeerRelease(PeerMessage, frozen=True, tag="release"):
     """Whether the orders are cancelled; False if the client withdrew its request."""
 
 
-ToOwner: TypeAlias = PeerHello | PeerCall | PeerPlace | PeerHold | PeerRelease | PeerMetrics
+ToOwner: TypeAlias = (
+    PeerHello | PeerCall | PeerPlace | PeerHold | PeerRelease | PeerMetrics | PeerDamage
+)
 """A message of the connecting node."""
 FromOwner: TypeAlias = PeerChallenge | PeerAnswer | PeerPlaced | PeerHeld | PeerAsk
 """A message of the listening node."""

@@ -18,6 +18,7 @@ from clob_server.cluster.messages import (
     PeerAnswer,
     PeerCall,
     PeerChallenge,
+    PeerDamage,
     PeerHello,
     PeerHold,
     PeerMetrics,
@@ -83,6 +84,9 @@ class Peer(asyncio.Protocol):
 class FollowerHandler(Protocol):
     """Handles the messages of followers at the owner."""
 
+    on_damage: Callable[[], object]
+    """Called when another process has read a damaged page of the history file."""
+
     def call(self, call: PeerCall, reply: Callable[[PeerAnswer], None]) -> None:
         """Handle a request of a client."""
 
@@ -145,6 +149,8 @@ class FollowerPeer(Peer):
                 self._handler.release(message, self)
             elif type(message) is PeerMetrics:
                 self._handler.page(message)
+            elif type(message) is PeerDamage:
+                self._handler.on_damage()
 
     def _check(self, hello: PeerHello) -> None:
         if hello.version != VERSION:

@@ -39,17 +39,22 @@ class Worker:
     def __init__(self, log: SqliteLog, described: WorkerSettings) -> None:
         self.seq: int = 0
         """Last command that it has applied, as it reports every second."""
+        self.answers: bool = False
+        """Whether it answers clients."""
         self.supervisor: Final = Supervisor(
             log,
             f"worker {described.number}",
             ["-m", MODULE],
             on_report=self._on_report,
-            on_started=lambda: None,
+            on_started=self._on_started,
             start=partial(start_process, described),
         )
 
+    def _on_started(self) -> None:
+        self.seq, self.answers = 0, False
+
     def _on_report(self, seq: int) -> None:
-        self.seq = seq
+        self.seq, self.answers = seq, True
 
 
 class Workers:
@@ -81,8 +86,8 @@ class Workers:
 
     @property
     def num_running(self) -> int:
-        """Number of workers that have reported."""
-        return sum(each.supervisor.is_connected for each in self.workers)
+        """Number of workers that answer clients."""
+        return sum(each.answers and each.supervisor.is_connected for each in self.workers)
 
     @property
     def num_deaths(self) -> int:

@@ -625,11 +625,11 @@ class History:
             if not is_new:  # a new folder has no file yet, or an empty one
                 _LOG.warning("history cannot be read", extra={"reason": repr(error)})
             if isinstance(error, DAMAGE):
-                self._rebuild()
+                self.rebuild()
             raise behind(f"it cannot be read: {error}") from error
         return result
 
-    def _rebuild(self) -> None:
+    def rebuild(self) -> None:
         """Move a damaged file aside, and end the follower, so that the next one starts anew."""
         if self._supervisor is not None and self._supervisor.pid and not self._is_rebuilding:
             self._is_rebuilding = True

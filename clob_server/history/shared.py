@@ -1,6 +1,7 @@
 """History for a worker process: another process writes the file, this one only reads it."""
 
 import asyncio
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, Final
 
@@ -12,6 +13,8 @@ BUSY_S: Final = 0.005
 """Seconds between two looks at the file while requests wait for it."""
 IDLE_S: Final = 1.0
 """Seconds between two looks otherwise."""
+REOPEN_S: Final = 0.25
+"""Seconds without progress until the file is opened again: its writer may have replaced it."""
 
 
 class SharedHistory(History):
@@ -19,6 +22,8 @@ class SharedHistory(History):
 
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
+        self.on_damage: Callable[[], object] = lambda: None
+        """Called when a damaged page was read."""
         self._is_wanted = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
@@ -45,18 +50,25 @@ class SharedHistory(History):
 
     async def _watch(self) -> None:
         """Look for the last command in the file, again and again, until cancelled."""
+        progress_s = self._loop.time()
         while True:
             self._is_wanted.clear()
             before = self._written
             with suppress(ApiError):
                 self._on_written((await self.read(StoreReader.applied)).seq)
-            is_busy = bool(self._waiting)
-            if is_busy:
+            now_s = self._loop.time()
+            if self._written != before or self._written >= self._log.tail.seq:
+                progress_s = now_s
+            elif now_s - progress_s > REOPEN_S:
+                self._reader_thread.enqueue(self._close_reader)
+                progress_s = now_s
+            if self._waiting:
                 await asyncio.sleep(BUSY_S)
                 continue
             with suppress(TimeoutError):
                 async with asyncio.timeout(IDLE_S):
                     await self._is_wanted.wait()
-            if self._written == before < self._log.tail.seq:
-                # No progress for a while: the writer may have replaced the file.
-                self._reader_thread.enqueue(self._close_reader)
+
+    def rebuild(self) -> None:
+        """Report the damage to the process that writes the file."""
+        self.on_damage()
