@@ -20,6 +20,7 @@ BENCHMARKS = (
     "journal",
     "log",
     "http",
+    "workers",
     "socket",
     "feed",
     "client",

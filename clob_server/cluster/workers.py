@@ -74,9 +74,12 @@ class Workers:
         self._settings, self._owner = settings, owner
         self.workers: list[Worker] = []
         """The processes, once they were started."""
+        self._is_draining = False
 
     def start(self, host: str, port: int) -> None:
         """Start the processes, which listen where this one does."""
+        if self._is_draining:
+            return
         settings = replace(self._settings, host=host, port=port, chain=NO_CHAIN, demo=False)
         for number in range(2, settings.workers + 1):
             worker = Worker(self._log, WorkerSettings(settings, number, self._owner))
@@ -100,7 +103,10 @@ class Workers:
         return max((self._log.tail.seq - each.seq for each in self.workers), default=0)
 
     def drain(self) -> None:
-        """Let the processes answer the requests that they have, and end."""
+        """Let the processes answer the requests that they have, and end; once."""
+        if self._is_draining:
+            return
+        self._is_draining = True
         for each in self.workers:
             each.supervisor.terminate()
 

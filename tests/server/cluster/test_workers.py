@@ -9,6 +9,7 @@ import signal
 import subprocess
 import threading
 import time
+from contextlib import closing
 
 import httpx
 import pytest
@@ -22,7 +23,7 @@ from clob_server.log.pipe import BEAT, NUMBER
 from clob_server.settings import Settings
 from tests.server.api.makers import BUY, SELL, Maker, MarketIds
 from tests.server.history.logs import random_log
-from tests.server.live import live_server
+from tests.server.live import live_server, started
 from tests.server.log.nats_servers import free_ports
 
 PATIENCE_S = 30
@@ -168,13 +169,31 @@ def test_workers_end_with_the_first_process(live):
     eventually(lambda: not os.path.exists(f"/proc/{pid}"))
 
 
-def test_stop_answers_the_requests_of_workers_and_ends_them(live):
+def test_stop_answers_the_requests_of_workers_and_ends_them(tmp_path):
     maker, market = Maker(), MarketIds()
-    [pid] = workers_of(live)
-    with connected_to(live, WORKER) as worker:
-        assert worker.post("/api/orders", json=maker.signed(market, SELL)).status_code == 200
-        assert live.stop() == 0
+    orders = [maker.signed(market, SELL) for _ in range(400)]
+    answered = []
+    with (tmp_path / "stderr").open("w") as stderr:
+        live = started(tmp_path / "data", stderr, workers=2, rate_limits=False, drain_s=1)
+        eventually(lambda: metric(live, "clob_workers") == 1)
+        [pid] = workers_of(live)
+        with connected_to(live, WORKER) as worker, closing(live.http), live.process.stdout:
+
+            def place():
+                for order in orders:
+                    answered.append(worker.post("/api/orders", json=order).status_code)
+                    if answered[-1] != 200:
+                        return
+
+            placing = threading.Thread(target=place)
+            placing.start()
+            eventually(lambda: len(answered) > 20)
+            assert live.stop() == 0
+            placing.join()
+    assert answered[-1] == 503
+    assert set(answered[:-1]) == {200}
     assert not os.path.exists(f"/proc/{pid}")
+    assert (tmp_path / "stderr").read_text() == ""
 
 
 def test_worker_starts_with_what_was_there_before(tmp_path):
