@@ -367,15 +367,15 @@ class Service(Server):
         for task in sweeps:
             task.cancel()
 
-    def listen(self, url: str, host: str, port: int) -> None:
-        """Note where this server listens: base URL, host and port; start the workers there."""
+    def listen(self, url: str, port: int) -> None:
+        """Note the base URL and the port that this server listens at; start the workers there."""
         if self.node is not None and self.followers is not None:
             self.node.url = self.settings.node_url or url
             name = urlsplit(self.node.url).hostname or self.settings.host
             name = f"[{name}]" if ":" in name else name
             self.node.address = f"{name}:{self.followers.port}"
         if self.workers is not None:
-            self.workers.start(host, port)
+            self.workers.start(port)
 
     def _build_orders(self) -> None:
         self.lookup: OrderLookup = OrderLookup(self.state, self.history)

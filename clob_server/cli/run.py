@@ -81,7 +81,7 @@ def run(given: Mapping[str, str | None], environ: Mapping[str, str]) -> int:
 
     def announce(host: str, port: int) -> None:
         address, reach = address_of(host, port), reach_of(settings, host, port)
-        service.listen(reach, host, port)
+        service.listen(reach, port)
         if warning := unreachable(settings):
             _LOG.warning(warning)
         if demo is None:

@@ -108,7 +108,7 @@ class WorkerService(Service):
             write_number(self.sequencer.seq)
             await asyncio.sleep(BEAT_S)
 
-    def listen(self, url: str, host: str, port: int) -> None:
+    def listen(self, url: str, port: int) -> None:
         """Note that clients are answered."""
         self.is_listening.set()
 
@@ -142,7 +142,7 @@ def main(arguments: Sequence[str]) -> int:
 
     server = HttpServer(
         config,
-        on_listening=lambda host, port: service.listen("", host, port),
+        on_listening=lambda _, port: service.listen("", port),
         on_draining=service.drain,
         on_lag=service.metrics.loop_lag_seconds.observe,
     )

@@ -23,6 +23,10 @@ MODULE: Final = "clob_server.cli.worker"
 """Module that the processes run."""
 
 
+SILENT_S: Final = 15
+"""Seconds without a sign of life after which a worker is killed: its clients wait meanwhile."""
+
+
 class WorkerSettings(msgspec.Struct, frozen=True):
     """What a worker process needs to know."""
 
@@ -33,7 +37,7 @@ class WorkerSettings(msgspec.Struct, frozen=True):
     """Host and port at which the first process listens for workers."""
 
 
-class Worker:
+class WorkerProcess:
     """One worker process."""
 
     def __init__(self, log: SqliteLog, described: WorkerSettings) -> None:
@@ -48,6 +52,7 @@ class Worker:
             on_report=self._on_report,
             on_started=self._on_started,
             start=partial(start_process, described),
+            silent_s=SILENT_S,
         )
 
     def _on_started(self) -> None:
@@ -72,17 +77,17 @@ class Workers:
     ) -> None:
         self._log, self._sequencer = log, sequencer
         self._settings, self._owner = settings, owner
-        self.workers: list[Worker] = []
+        self.workers: list[WorkerProcess] = []
         """The processes, once they were started."""
         self._is_draining = False
 
-    def start(self, host: str, port: int) -> None:
-        """Start the processes, which listen where this one does."""
+    def start(self, port: int) -> None:
+        """Start the processes, which listen at the port of this one."""
         if self._is_draining:
             return
-        settings = replace(self._settings, host=host, port=port, chain=NO_CHAIN, demo=False)
+        settings = replace(self._settings, port=port, chain=NO_CHAIN, demo=False)
         for number in range(2, settings.workers + 1):
-            worker = Worker(self._log, WorkerSettings(settings, number, self._owner))
+            worker = WorkerProcess(self._log, WorkerSettings(settings, number, self._owner))
             worker.supervisor.start()
             worker.supervisor.connect(self._sequencer)
             self.workers.append(worker)

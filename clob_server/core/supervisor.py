@@ -21,8 +21,8 @@ from clob_server.log.pipe import BEAT, BEAT_S, NUMBER, Pipe
 
 FROZEN_BEATS: Final = 10
 """Missed signs of life after which a process counts as frozen."""
-RESTART_BEATS: Final = 60
-"""Missed signs of life after which a process is killed and restarted."""
+SILENT_S: Final = 60
+"""Seconds without a sign of life after which a process is killed and restarted."""
 REPORT_BYTES: Final = 4096
 """Bytes per read of the numbers of a process."""
 PAUSE_S: Final = 0.2
@@ -43,6 +43,7 @@ class Supervisor:
         on_report: called with each number that it reports after the first.
         on_started: called when it has reported its start position, before ``on_report``.
         start: starts the process with its arguments.
+        silent_s: seconds without a sign of life after which it is killed.
     """
 
     def __init__(
@@ -54,6 +55,7 @@ class Supervisor:
         on_report: Callable[[int], None],
         on_started: Callable[[], None],
         start: Callable[[list[str]], "subprocess.Popen[bytes]"] | None = None,
+        silent_s: int = SILENT_S,
     ) -> None:
         self._log = log
         self._name = name
@@ -61,6 +63,7 @@ class Supervisor:
         self._on_report = on_report
         self._on_started = on_started
         self._start_process = start or start_process
+        self._silent_s = silent_s
         self._engine: Sequencer | None = None
         self._pipe: Pipe | None = None
         self._process: subprocess.Popen[bytes] | None = None
@@ -170,7 +173,7 @@ class Supervisor:
         self._missed += 1
         if self._missed == FROZEN_BEATS:
             _LOG.error("%s gives no sign of life", self._name, extra={"pid": process.pid})
-        if self._missed == RESTART_BEATS:
+        if self._missed * BEAT_S == self._silent_s:
             process.kill()
 
     def _start(self) -> "subprocess.Popen[bytes]":

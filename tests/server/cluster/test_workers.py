@@ -367,3 +367,63 @@ def test_settings_that_workers_cannot_have_are_rejected(tmp_path, options, reaso
     ran = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
     assert ran.returncode == 2
     assert reason in ran.stderr
+
+
+def test_frozen_worker_is_replaced(live):
+    [pid] = workers_of(live)
+    os.kill(pid, signal.SIGSTOP)
+    eventually(lambda: workers_of(live) not in ([], [pid]))
+    eventually(lambda: metric(live, "clob_workers") == 1)
+
+
+@pytest.mark.parametrize("host", ["localhost", "0.0.0.0", "::1"])
+def test_all_processes_listen_at_the_host_of_the_settings(tmp_path, host):
+    with live_server(tmp_path, workers=2, host=host, allowed_hosts=("*",)) as live:
+        eventually(lambda: metric(live, "clob_workers") == 1)
+        [worker] = workers_of(live)
+        port = live.url.rpartition(":")[2]
+        address = "[::1]" if host == "::1" else "127.0.0.1"
+        with stopped(live.process.pid):
+            assert answers(f"http://{address}:{port}/api/time")
+        with stopped(worker):
+            assert answers(f"http://{address}:{port}/api/time")
+
+
+def answers(url):
+    """Return whether one of some new connections to a URL gets an answer."""
+    for _ in range(60):
+        with contextlib.suppress(httpx.TimeoutException):
+            return httpx.get(url, timeout=0.5).status_code == 200
+    return False
+
+
+@pytest.mark.parametrize("history", ["process", "thread"])
+def test_past_is_read_at_both_processes(tmp_path, history):
+    maker, market = Maker(), MarketIds()
+    with live_server(tmp_path, workers=2, rate_limits=False, history=history) as live:
+        eventually(lambda: metric(live, "clob_workers") == 1)
+        for side in (SELL, BUY):
+            order = maker.signed(market, side, price=50)
+            placed = live.http.post("/api/orders", json=order).json()["orderId"]
+        for process in (FIRST, WORKER):
+            with connected_to(live, process) as client:
+                path = f"/api/fills?maker={maker.address}"
+                assert (
+                    len(eventually(lambda client=client, path=path: client.get(path).json())) == 2
+                )
+                assert eventually(
+                    lambda client=client: (
+                        client.get(f"/api/orders/{placed}").json().get("status") == "filled"
+                    )
+                )
+
+
+def test_demo_runs_with_workers(tmp_path):
+    with live_server(tmp_path / "demo", workers=2, demo=True) as live:
+        eventually(lambda: metric(live, "clob_workers") == 1)
+        with connected_to(live, WORKER) as worker:
+            [market] = worker.get("/api/markets").json()
+            trades = f"/api/markets/{market['marketId']}/trades"
+            before = len(worker.get(trades).json())
+            eventually(lambda: len(worker.get(trades).json()) > before)
+        assert live.stop() == 0
