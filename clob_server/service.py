@@ -267,7 +267,11 @@ class Service(Server):
         """Build authentication, the sequencer, and the readers of the state."""
         settings, state, clock_ms = self.settings, self.state, self.clock_ms
         limiter = RateLimiter(
-            state, self._ids_key, clock_ms, is_on=settings.rate_limits, processes=settings.workers
+            state,
+            self._ids_key,
+            clock_ms,
+            is_on=settings.rate_limits,
+            processes=settings.workers * settings.node_count,
         )
         has_tokens = not log.tail.seq or (self.folder / TOKENS).exists()
         tokens = tokens_of(settings, self.folder, self.clock.token_ms)

@@ -76,6 +76,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     never."""
     node: str = ""
     """Name of the node in a cluster, in its log lines as well; empty makes one up."""
+    node_count: int = 1
+    """Nodes of the cluster that answer clients; each enforces its part of the request budgets."""
     node_url: str = ""
     """Base URL of this node; the others reach it at its host. Empty uses the listening address."""
     node_port: int = 0

@@ -219,7 +219,8 @@ def nodes_of(folder: Path, count: int, port: int, options: Sequence[str]) -> lis
         command = [
             sys.executable, "-m", "clob_server", "run", "--chain", "none",
             "--port", str(port + number), "--data-dir", str(place), "--node", name,
-            "--log", servers, "--log-monitors", ",".join(monitors()), *options,
+            "--node-count", str(count), "--log", servers, "--log-monitors", ",".join(monitors()),
+            *options,
         ]  # fmt: skip
         programs.append(ClusterProgram(name, command, place))
     return programs

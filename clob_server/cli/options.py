@@ -55,6 +55,7 @@ _MOST: Final = {
     "port": 65_535,
     "workers": 64,
     "log_replicas": 5,
+    "node_count": 64,
     "node_port": 65_535,
     "chain_port": 65_535,
     "headers_max_bytes": 2**20,
@@ -262,6 +263,8 @@ def check_proxies(proxies: Iterable[str]) -> None:
 def check_cluster(settings: Settings) -> None:
     """Reject settings that a node of a cluster must not start with."""
     if not settings.log:
+        if settings.node_count > 1:
+            raise SettingsError(f"--node-count needs --log; got {settings.node_count}")
         return
     for url in settings.log:
         if not url.startswith(NATS):

@@ -28,6 +28,7 @@ from clob_server.core.state import ServerState
 from clob_server.log import FencedError, LogFailedError, MemoryLog, Tail
 
 KEY = bytes(32)
+IDS = Ids(KEY)  # shared: its tables take 50 ms
 NAMES = ("a", "b", "c")
 MARKET = Market(id="m", yes="1", no="2")
 ONE = 10**18
@@ -183,7 +184,7 @@ class Host:
             self.clock_ms,
             ownership=lambda epoch: Owner(epoch=epoch, node=self.name, url=self.name, keys=b"keys"),
             keys=b"keys",
-            ids=Ids(KEY),
+            ids=IDS,
             event_hash=event_hash,
         )
         self.replica.subscribe(self._note)

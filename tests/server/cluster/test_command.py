@@ -27,6 +27,7 @@ def test_cluster_without_nats_server_names_what_is_missing(tmp_path, capsys):
         ({"log": LOG, "chain": "embedded"}, "--log needs --chain none; got 'embedded'"),
         ({"log": LOG, "chain": "none", "demo": "on"}, "--log cannot be used with --demo"),
         ({"log": LOG, "chain": "none", "node_url": "a"}, "--node-url must be an http or https"),
+        ({"node_count": "3"}, "--node-count needs --log; got 3"),
         ({"log": LOG, "chain": "none", "role": "boss"}, "--role must be auto or follower"),
     ],
 )

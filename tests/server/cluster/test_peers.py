@@ -23,7 +23,9 @@ from clob_server.cluster.messages import (
 from clob_server.cluster.peers import FollowerPeer, OwnerPeer
 
 KEY = bytes(range(32))
-CALL = PeerCall(7, "cancel_order", "/api/orders/x", b"a=1", {"orderId": "x"}, [], b"{}", "1.2.3.4")
+CALL = PeerCall(
+    7, "cancel_order", "/api/orders/x", b"a=1", {"orderId": "x"}, [], b"{}", "1.2.3.4", ("::1", 8)
+)
 
 
 class Echo:
@@ -34,6 +36,9 @@ class Echo:
 
     def place(self, place, reply):
         reply(PeerPlaced(place.number, 5))
+
+    def lost(self, peer):
+        """Hold nothing."""
 
 
 @contextlib.asynccontextmanager
