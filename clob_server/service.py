@@ -23,6 +23,7 @@ from clob_server.chain.messages import OperationDone as ChainDone
 from clob_server.chain.messages import OperationFailed as ChainFailed
 from clob_server.cluster.followers import Followers
 from clob_server.cluster.forward import Forwarding
+from clob_server.cluster.leases import NodeSwitches
 from clob_server.cluster.node import ClusterNode, fingerprint
 from clob_server.cluster.replica import ReplicaSequencer
 from clob_server.cluster.workers import Workers
@@ -332,7 +333,9 @@ class Service(Server):
         return replica
 
     def _build_switches(self) -> CancelSwitches:
-        return CancelSwitches(self.sequencer)
+        if self.forwarding is None:
+            return CancelSwitches(self.sequencer)
+        return NodeSwitches(self.sequencer, self.forwarding)
 
     def _build_followers(self) -> None:
         """Build what other nodes or workers connect to."""
@@ -357,6 +360,8 @@ class Service(Server):
         self.node.on_role(is_owner)
         if not is_owner:
             self._end_sweeps()
+            assert isinstance(self.switches, NodeSwitches)
+            self.switches.follow()
             return
         self.guard.limiter.take_over()
         self.switches.take_over()

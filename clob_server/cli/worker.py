@@ -8,7 +8,7 @@ import logging
 import os
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final, NoReturn
 
 import msgspec
@@ -17,12 +17,10 @@ from clob_server.app import App
 from clob_server.cli.run import RECURSION_MAX, config_of, report
 from clob_server.cluster.forward import Forwarding
 from clob_server.cluster.replica import ReplicaSequencer
-from clob_server.cluster.worker import OWNER_READS, RemoteSwitches, WorkerNode
-from clob_server.cluster.workers import WorkerSettings
+from clob_server.cluster.workers import OWNER_READS, WorkerNode, WorkerSettings
 from clob_server.core.clock import ClockGuard
 from clob_server.core.rejections import NotOwnerError
 from clob_server.core.sequencer import Sequencer
-from clob_server.core.switches import CancelSwitches
 from clob_server.history.shared import SharedHistory
 from clob_server.log import Log, Tail
 from clob_server.log.pipe import BEAT, BEAT_S, write_number
@@ -54,9 +52,9 @@ class WorkerService(Service):
         super().__init__(described.settings)
         self._described, self._origin, self._end = described, origin, end
         self._commits = False
-        self.clock = ClockGuard(skew_max_s=SKEW_MAX_S)
-        self.clock_ms = self.clock.now_ms
-        self.is_listening = threading.Event()
+        self.clock: ClockGuard = ClockGuard(skew_max_s=SKEW_MAX_S)
+        self.clock_ms: Callable[[], int] = self.clock.now_ms
+        self.is_listening: threading.Event = threading.Event()
         """Set once clients are answered."""
 
     def _open_log(self) -> Log:
@@ -72,15 +70,11 @@ class WorkerService(Service):
         replica = ReplicaSequencer(log, self.state, self.clock.commit_ms, **options)
         described = self._described
         node = WorkerNode(f"worker {described.number}", described.owner, lambda: replica.seq)
-        self.forwarding = Forwarding(self._ids_key, node, replica, OWNER_READS)
+        self.forwarding: Forwarding | None = Forwarding(self._ids_key, node, replica, OWNER_READS)
         return replica
 
     def _changed_exchange(self) -> None:
         """Compare nothing: the owner has checked its settings."""
-
-    def _build_switches(self) -> CancelSwitches:
-        assert self.forwarding is not None
-        return RemoteSwitches(self.sequencer, self.forwarding)
 
     def _build_followers(self) -> None:
         """Build nothing: no process follows this one."""

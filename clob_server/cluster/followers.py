@@ -153,7 +153,7 @@ class Followers:
             peer.send(PeerHeld(hold.number, code, str(error or "")))
 
         try:
-            lease = self._switches.hold(hold.maker)
+            lease = self._switches.hold_here(hold.maker)
             self._leases.setdefault(peer, {})[hold.number] = lease
             if self._switches.is_armed(lease):
                 peer.send(PeerHeld(hold.number))
@@ -170,9 +170,9 @@ class Followers:
             lease.end()
 
     def lost(self, peer: FollowerPeer) -> None:
-        """End the WebSockets of a node that has ended."""
+        """Wait for the WebSockets of another process to return, since the connection ended."""
         for lease in self._leases.pop(peer, {}).values():
-            lease.end()
+            self._switches.abandon(lease)
 
 
 def reject_call(route: str, scope: Scope, body: bytes, send_reply: SendReply) -> None:

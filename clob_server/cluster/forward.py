@@ -101,6 +101,8 @@ class Forwarding:
         replica: ReplicaSequencer,
         reads: frozenset[str] = frozenset(),
     ) -> None:
+        self.on_link: Callable[[], object] = lambda: None
+        """Called when there is a connection to an owner."""
         self.page: Callable[[], bytes] = bytes
         """Returns the metrics of this process, for the owner."""
         self.reads: Final = reads
@@ -223,7 +225,7 @@ class Forwarding:
     def release(self, number: int, *, cancels: bool) -> None:
         """End a hold; ``cancels`` is whether the orders are cancelled if it was the last."""
         self._holds.pop(number, None)
-        if self._peer is not None:
+        if number and self._peer is not None:
             self._peer.send(PeerRelease(number, cancels))
 
     def report_damage(self) -> None:
@@ -310,6 +312,7 @@ class Forwarding:
                     peer.transport.close()
                 return None
             self._peer, self._owner_address = peer, owner.address
+            self.on_link()
             return peer
 
     def _new_peer(self, opened: "asyncio.Future[None]") -> OwnerPeer:

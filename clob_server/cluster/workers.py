@@ -1,4 +1,4 @@
-"""The worker processes of a server on one machine, seen from the first process.
+"""The worker processes of a server on one machine, and their role.
 
 Each follows the log through a pipe, answers clients at the same port, and sends changes to the
 first process, which owns the log. Its settings go through a pipe too, since they have secrets.
@@ -8,12 +8,14 @@ import asyncio
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from functools import partial
 from typing import Final
 
 import msgspec
 from msgspec.structs import replace
 
+from clob_server.cluster.node import Beat
 from clob_server.core.sequencer import Sequencer
 from clob_server.core.supervisor import Supervisor
 from clob_server.log import SqliteLog
@@ -23,6 +25,18 @@ MODULE: Final = "clob_server.cli.worker"
 """Module that the processes run."""
 
 
+APPLY_S: Final = 0.002
+"""Seconds between two looks for a command that this process has not applied yet."""
+APPLY_TRIES: Final = 2_500
+"""Looks for it at most."""
+OWNER_READS: Final = frozenset({
+    "admin_list_keys", "admin_get_limits", "admin_engine", "admin_get_clock", "admin_backup",
+    "admin_backup_frames", "admin_backup_snapshot", "admin_chain", "admin_settlement",
+    "admin_list_operations", "admin_list_markets", "admin_get_market", "list_dev_wallets",
+    "get_receipt", "gasless_operation", "get_account", "root", "health", "metrics",
+})  # fmt: skip
+"""Routes whose reads the first process answers: they need what only it has, such as the chain, or
+are about the whole server."""
 SILENT_S: Final = 15
 """Seconds without a sign of life after which a worker is killed: its clients wait meanwhile."""
 
@@ -139,3 +153,29 @@ def start_process(described: WorkerSettings, arguments: list[str]) -> "subproces
         )
     finally:
         os.close(source)
+
+
+class WorkerNode:
+    """The role of a worker: it follows the first process, which never changes.
+
+    Args:
+        name: its name.
+        address: host and port of the first process.
+        seq: returns the last command that this process has applied.
+    """
+
+    is_owner: Final = False
+    is_unsure: Final = False
+
+    def __init__(self, name: str, address: str, seq: Callable[[], int]) -> None:
+        self.name: Final = name
+        self.owner: Final = Beat("worker 1", "", address, 0, 0)
+        self._seq = seq
+
+    async def wait_for(self, seq: int) -> bool:
+        """Wait until this process has applied a command, for 5 seconds; return whether it has."""
+        for _ in range(APPLY_TRIES):
+            if self._seq() >= seq:
+                return True
+            await asyncio.sleep(APPLY_S)
+        return False

@@ -204,22 +204,31 @@ class CancelSwitches:
     # ----- WebSockets --------------------------------------------------------------------------
 
     def hold(self, maker: str) -> SocketLease:
-        """Note a WebSocket whose end cancels the orders of a maker.
+        """Note a WebSocket of this process whose end cancels the orders of a maker.
+
+        Raises:
+            NotOwnerError: another node commits the cancels.
+        """
+        return self.hold_here(maker)
+
+    def hold_here(self, maker: str) -> SocketLease:
+        """Note a WebSocket of any process, whose end is fired here.
 
         Raises:
             NotOwnerError: another node commits the cancels.
         """
         if not self._sequencer.is_owner:
-            raise NotOwnerError(
-                "cancelOnDisconnect needs a WebSocket of the node that owns the log; `owner` at "
-                "/health has its URL"
-            )
+            raise NotOwnerError("this node does not own the log")
         lease = SocketLease(self, maker)
+        self._register(lease)
+        return lease
+
+    def _register(self, lease: SocketLease) -> None:
+        maker = lease.maker
         self._leases.setdefault(maker, set()).add(lease)
         key = (maker, DISCONNECT)
         if not self._deadlines.is_due(key, self._clock()):  # it returned in time after a restart
             self._deadlines.remove(key)
-        return lease
 
     def arm(self, lease: SocketLease, callback: "Armed") -> None:
         """Arm the switch of a lease, and call back once that is durable.
@@ -239,8 +248,10 @@ class CancelSwitches:
 
     def release(self, lease: SocketLease) -> None:
         """Fire the switch of the last WebSocket of a maker, or disarm it by its request."""
-        leases = self._leases[lease.maker]
-        leases.discard(lease)
+        leases = self._leases.get(lease.maker, set())
+        if lease not in leases:
+            return
+        leases.remove(lease)
         if leases:
             return
         del self._leases[lease.maker]
@@ -253,6 +264,13 @@ class CancelSwitches:
         task = asyncio.get_running_loop().create_task(ending)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+
+    def abandon(self, lease: SocketLease) -> None:
+        """Fire the switch of a WebSocket unless it returns in time: its process was lost."""
+        leases = self._leases.get(lease.maker, set())
+        leases.discard(lease)
+        if not leases and self._leases.pop(lease.maker, None) is not None:
+            self._deadlines.set((lease.maker, DISCONNECT), self._clock() + RETURN_S)
 
     async def _disarm(self, maker: str) -> None:
         """Disarm the switch of a maker whose client has withdrawn its request."""

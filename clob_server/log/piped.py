@@ -56,10 +56,10 @@ class PipedLog(Log):
         self._source = source
         self._snapshot = newest_usable(folder)
         if self._snapshot is not None:
-            self.origin = Tail(self._snapshot.seq, self._snapshot.chain_hash)
+            self.origin: Tail = Tail(self._snapshot.seq, self._snapshot.chain_hash)
         if self.origin.seq < origin:
             raise LogDamagedError(f"no usable snapshot covers the dropped commands up to {origin}")
-        self.tail = self.origin
+        self.tail: Tail = self.origin
         self._splitter = FrameSplitter(self.tail.seq, self.tail.chain_hash)
         self._received: list[Frame] = []
         report(self.tail.seq)

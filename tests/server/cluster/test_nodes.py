@@ -1,9 +1,14 @@
 """Nodes over one replicated log: reads, changes, takeover, and what a killed owner leaves."""
 
+import contextlib
+import json
 import time
 
 import pytest
+from websockets.exceptions import ConnectionClosed
+from websockets.sync.client import connect
 
+from clob_server.core.switches import RETURN_S
 from tests.server.api.makers import SELL, Maker, MarketIds
 from tests.server.cluster.nodes import cluster
 from tests.server.log.nats_servers import wait_until
@@ -82,3 +87,95 @@ def test_frozen_owner_acknowledges_nothing_after_another_took_over(nodes):
     wait_until(lambda: zombie.role() == "follower")
     assert nodes.owner() is owner
     nodes.wait_until_equal()
+
+
+# ----- orders that a WebSocket holds ---------------------------------------------------------
+
+
+@contextlib.contextmanager
+def holding(node, maker):
+    """Hold the orders of a maker by a WebSocket to a node."""
+    message = {
+        "type": "subscribe", "channel": "user", "maker": maker.address, "extended": True,
+        "cancelOnDisconnect": True,
+    }  # fmt: skip
+    with connect(node.live.ws_url) as socket:
+        socket.send(json.dumps(message))
+        answer = json.loads(socket.recv(30))
+        assert answer["type"] != "error", answer
+        yield socket
+
+
+def is_open(node, order_id):
+    return node.http.get(f"/api/orders/{order_id}").json()["status"] == "open"
+
+
+@pytest.mark.long
+def test_end_of_a_websocket_at_any_node_cancels_the_orders_that_it_held(nodes):
+    maker, market = Maker(), MarketIds()
+    for node in nodes:
+        with holding(node, maker):
+            placed = place(nodes.owner(), maker, market).json()["orderId"]
+            time.sleep(1)
+            assert is_open(nodes.owner(), placed)
+        wait_until(lambda placed=placed: not is_open(nodes.owner(), placed))
+
+
+@pytest.mark.long
+def test_orders_stay_while_their_websocket_outlives_the_owner(nodes):
+    maker, market = Maker(), MarketIds()
+    before, follower = nodes.owner(), nodes.followers()[0]
+    with holding(follower, maker):
+        placed = place(follower, maker, market).json()["orderId"]
+        before.kill()
+        nodes.owner(besides=[before])
+        time.sleep(RETURN_S + 2)
+        assert is_open(follower, placed)
+    wait_until(lambda: not is_open(follower, placed))
+    before.start()
+
+
+@pytest.mark.long
+def test_orders_stay_while_their_websocket_sees_its_node_lose_the_log(nodes):
+    maker, market = Maker(), MarketIds()
+    zombie = nodes.owner()
+    with holding(zombie, maker):
+        placed = place(zombie, maker, market).json()["orderId"]
+        zombie.freeze()
+        owner = nodes.owner(besides=[zombie])
+        zombie.thaw()
+        wait_until(lambda: zombie.role() == "follower")
+        time.sleep(RETURN_S + 2)
+        assert is_open(owner, placed)
+    wait_until(lambda: not is_open(owner, placed))
+
+
+@pytest.mark.long
+def test_orders_are_cancelled_if_their_node_is_lost_and_no_websocket_returns(nodes):
+    maker, market = Maker(), MarketIds()
+    follower = nodes.followers()[0]
+    other = next(each for each in nodes if each not in (follower, nodes.owner()))
+    for returns in (True, False):
+        with contextlib.suppress(ConnectionClosed), holding(follower, maker):
+            placed = place(other, maker, market).json()["orderId"]
+            follower.kill()
+        with holding(other, maker) if returns else contextlib.nullcontext():
+            time.sleep(RETURN_S + 2)
+            assert is_open(other, placed) is returns
+        wait_until(lambda placed=placed: not is_open(other, placed))
+        follower.start()
+        nodes.wait_until_equal()
+
+
+@pytest.mark.long
+def test_stopped_node_leaves_the_orders_of_its_websockets_to_their_return(nodes):
+    maker, market = Maker(), MarketIds()
+    follower = nodes.followers()[0]
+    other = next(each for each in nodes if each not in (follower, nodes.owner()))
+    with contextlib.suppress(ConnectionClosed), holding(follower, maker):
+        placed = place(other, maker, market).json()["orderId"]
+        assert follower.stop() == 0
+    with holding(other, maker):
+        time.sleep(RETURN_S + 2)
+        assert is_open(other, placed)
+    follower.start()
