@@ -23,8 +23,6 @@ from clob_server.settings import NO_CHAIN, Settings
 
 MODULE: Final = "clob_server.cli.worker"
 """Module that the processes run."""
-
-
 APPLY_S: Final = 0.002
 """Seconds between two looks for a command that this process has not applied yet."""
 APPLY_TRIES: Final = 2_500

@@ -369,6 +369,7 @@ def test_settings_that_workers_cannot_have_are_rejected(tmp_path, options, reaso
     assert reason in ran.stderr
 
 
+@pytest.mark.long
 def test_frozen_worker_is_replaced(live):
     [pid] = workers_of(live)
     os.kill(pid, signal.SIGSTOP)
@@ -418,6 +419,7 @@ def test_past_is_read_at_both_processes(tmp_path, history):
                 )
 
 
+@pytest.mark.long
 def test_demo_runs_with_workers(tmp_path):
     with live_server(tmp_path / "demo", workers=2, demo=True) as live:
         eventually(lambda: metric(live, "clob_workers") == 1)

@@ -78,4 +78,4 @@ def test_responses_match_the_openapi_document_in_a_long_run(tmp_path, environmen
     settings = {"environment": environment, "rate_limits": False, **domain}
     with live_server(tmp_path / "data", **settings) as live:
         token = token_of(live) if with_token else None
-        ask_everything(live, tmp_path, "-n", "8", token=token)
+        ask_everything(live, tmp_path, "-n", "5", token=token)
