@@ -155,9 +155,8 @@ class Endpoint:
         self._writes = route.method not in ("GET", "")
         self._sequencer = server.sequencer
         self._forwarding = forwarding = server.forwarding
-        self._may_forward = forwarding is not None and (
-            self._writes or route.name in forwarding.reads
-        )
+        may_forward = forwarding and (self._writes or route.name in forwarding.reads)
+        self._forward_to = forwarding if may_forward else None
         self._enqueue = server.sequencer.enqueue
         self._durations = RouteDurations()
         server.metrics.add_durations(route.name, self._durations)
@@ -173,8 +172,7 @@ class Endpoint:
         call = Request(self._route.name, scope, self._server.request_ids)
         call.server = self._server
         try:
-            forwarding = self._forwarding
-            if self._may_forward and forwarding is not None and forwarding.takes(call):
+            if (forwarding := self._forward_to) is not None and forwarding.takes(call):
                 if self._route.reads_body:
                     call.body = await read_body(receive, call)
                 answer = await forwarding.send(call)
@@ -208,8 +206,7 @@ class Endpoint:
         call = Request(self._route.name, scope, self._server.request_ids)
         call.server, call.body, call.send_reply = self._server, body, send_reply
         try:
-            forwarding = self._forwarding
-            if self._may_forward and forwarding is not None and forwarding.takes(call):
+            if (forwarding := self._forward_to) is not None and forwarding.takes(call):
                 self._send(call, forwarding.send(call))
                 return
             if self._needs_time and self._clock.reason:

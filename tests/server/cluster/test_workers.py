@@ -9,7 +9,6 @@ import signal
 import subprocess
 import threading
 import time
-from contextlib import closing
 
 import httpx
 import pytest
@@ -173,11 +172,15 @@ def test_stop_answers_the_requests_of_workers_and_ends_them(tmp_path):
     maker, market = Maker(), MarketIds()
     orders = [maker.signed(market, SELL) for _ in range(400)]
     answered = []
-    with (tmp_path / "stderr").open("w") as stderr:
+    with contextlib.ExitStack() as stack:
+        stderr = stack.enter_context((tmp_path / "stderr").open("w"))
         live = started(tmp_path / "data", stderr, workers=2, rate_limits=False, drain_s=1)
+        stack.callback(live.process.stdout.close)
+        stack.callback(live.http.close)
+        stack.callback(live.stop)
         eventually(lambda: metric(live, "clob_workers") == 1)
         [pid] = workers_of(live)
-        with connected_to(live, WORKER) as worker, closing(live.http), live.process.stdout:
+        with connected_to(live, WORKER) as worker:
 
             def place():
                 for order in orders:
