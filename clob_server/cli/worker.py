@@ -16,6 +16,7 @@ import msgspec
 from clob_server.app import App
 from clob_server.cli.run import RECURSION_MAX, config_of, report
 from clob_server.cluster.forward import Forwarding
+from clob_server.cluster.node import Beat
 from clob_server.cluster.replica import ReplicaSequencer
 from clob_server.cluster.workers import OWNER_READS, WorkerNode, WorkerSettings
 from clob_server.core.clock import ClockGuard
@@ -69,7 +70,8 @@ class WorkerService(Service):
         assert isinstance(log, PipedLog)
         replica = ReplicaSequencer(log, self.state, self.clock.commit_ms, **options)
         described = self._described
-        node = WorkerNode(f"worker {described.number}", described.owner, lambda: replica.seq)
+        owner = Beat("worker 1", url="", address=described.owner, epoch=0, seq=0)
+        node = WorkerNode(f"worker {described.number}", owner)
         self.forwarding: Forwarding | None = Forwarding(self._ids_key, node, replica, OWNER_READS)
         return replica
 

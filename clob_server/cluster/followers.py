@@ -1,4 +1,4 @@
-"""The connections of followers to this node, which owns the log, and what they ask for."""
+"""The connections of followers to this node, which owns the log, and their requests."""
 
 import asyncio
 from collections.abc import Callable
@@ -105,7 +105,7 @@ class Followers:
             for peer in tuple(self._peers):
                 peer.transport.close()
 
-    # ----- what they send ----------------------------------------------------------------------
+    # ----- their messages -----------------------------------------------------------------------
 
     def call(self, call: PeerCall, reply: Callable[[PeerAnswer], None]) -> None:
         """Handle a request that another node has sent."""
@@ -122,7 +122,7 @@ class Followers:
             "headers": call.headers,
             "client": (call.address, 0),
             "server": call.server,
-            "scheme": "http",
+            "scheme": call.scheme,
             FROM_NODE: True,
         }
         self.start_call(call.route, scope, call.body, send_reply)

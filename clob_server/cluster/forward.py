@@ -13,7 +13,7 @@ from typing import Final, Protocol
 from clob import RejectedError
 from clob.codec import encode
 from clob_server.api.problems import PROBLEMS, ApiError
-from clob_server.api.request import JSON, ApiRequest, Reply
+from clob_server.api.request import JSON, ApiRequest, Reply, Scope
 from clob_server.cluster.followers import FROM_NODE
 from clob_server.cluster.messages import (
     NOT_OWNER,
@@ -79,9 +79,6 @@ class NodeView(Protocol):
     @property
     def owner(self) -> Beat | None:
         """The owner; None if it is silent."""
-
-    async def wait_for(self, seq: int) -> bool:
-        """Wait until this node has applied a command; return whether it has."""
 
 
 class Forwarding:
@@ -162,7 +159,7 @@ class Forwarding:
                 await asyncio.sleep(RETRY_S)
                 continue
             reply, call.applied_seq = reply_of(answer)
-            if not await self._node.wait_for(call.applied_seq):
+            if not await self._replica.wait_for(call.applied_seq):
                 raise unknown("this node is cut off from the log and cannot show the result")
             return reply
         raise ApiError("NO_OWNER", f"no node owned the log within {WAIT_S:g} s; nothing was done")
@@ -176,7 +173,7 @@ class Forwarding:
         headers.append((b"x-request-id", call.request_id.encode()))
         message = PeerCall(
             number, call.route, scope["path"], scope["query_string"], call.params, headers,
-            call.body, call.address, scope.get("server") or ("", 0),
+            call.body, call.address, *address_of(scope),
         )  # fmt: skip
         peer.send(message)
         try:
@@ -348,6 +345,14 @@ class Forwarding:
     def close(self) -> None:
         """Close the connection."""
         self._unlink("this node stops")
+
+
+def address_of(scope: Scope) -> tuple[str, tuple[str, int]]:
+    """Return scheme, host and port by which a client reached this process.
+
+    A request within a WebSocket has none of them.
+    """
+    return scope.get("scheme") or "http", scope.get("server") or ("", 0)
 
 
 def unknown(reason: str) -> ApiError:

@@ -61,6 +61,8 @@ class PeerCall(PeerMessage, frozen=True, tag="call"):
     body: bytes
     address: str
     """Address of the client."""
+    scheme: str
+    """``http`` or, behind a proxy, ``https``."""
     server: tuple[str, int]
     """Host and port at which the sender listens for clients."""
 

@@ -32,10 +32,6 @@ LEASE_S: Final = 0.8
 STUCK_S: Final = 15.0
 """Seconds that one append may take; then the owner sends no sign of life. It is longer than an
 election among the servers of the log."""
-APPLY_S: Final = 0.002
-"""Seconds between two looks for a command that this node has not applied yet."""
-APPLY_TRIES: Final = 2_500
-"""Looks for it at most."""
 
 _LOG: Final = logging.getLogger("clob_server.cluster")
 
@@ -159,14 +155,6 @@ class ClusterNode:
             is_leaving,
             self._clock(),
         )
-
-    async def wait_for(self, seq: int) -> bool:
-        """Wait until this node has applied a command, for 5 seconds; return whether it has."""
-        for _ in range(APPLY_TRIES):
-            if self._replica.seq >= seq:
-                return True
-            await asyncio.sleep(APPLY_S)
-        return False
 
     async def run(self) -> None:
         """Send signs of life as the owner, and look for those of another one, until cancelled."""

@@ -5,6 +5,7 @@ own. One node owns the log: it alone appends. The log itself enforces this, sinc
 does not continue the log is rejected; the roles here only decide which node tries.
 """
 
+import asyncio
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -29,6 +30,10 @@ from clob_server.log import FencedError, LogError
 from clob_server.log.piped import PipedLog
 from clob_server.log.replicated import ReplicatedLog
 
+APPLY_S: Final = 0.002
+"""Seconds between two looks for a command that this node has not applied yet."""
+APPLY_TRIES: Final = 2_500
+"""Looks for it at most."""
 PULL_S: Final = 0.05
 """Seconds that a follower waits for frames before it looks at its role again."""
 APPLIED_KEPT: Final = 10_000
@@ -129,6 +134,14 @@ class ReplicaSequencer(Sequencer):
             self._waiting[seq] = callback
         else:
             callback(CommitUnknownError(f"command {seq} was applied too long ago"))
+
+    async def wait_for(self, seq: int) -> bool:
+        """Wait until this node has applied a command, for 5 seconds; return whether it has."""
+        for _ in range(APPLY_TRIES):
+            if self.seq >= seq:
+                return True
+            await asyncio.sleep(APPLY_S)
+        return False
 
     def _keep_applied(self, batch: Sequence[Committed]) -> None:
         """Answer the callers that wait for a command, and keep the others for a while."""

@@ -8,9 +8,8 @@ import asyncio
 import os
 import subprocess
 import sys
-from collections.abc import Callable
 from functools import partial
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 from msgspec.structs import replace
@@ -23,10 +22,6 @@ from clob_server.settings import NO_CHAIN, Settings
 
 MODULE: Final = "clob_server.cli.worker"
 """Module that the processes run."""
-APPLY_S: Final = 0.002
-"""Seconds between two looks for a command that this process has not applied yet."""
-APPLY_TRIES: Final = 2_500
-"""Looks for it at most."""
 OWNER_READS: Final = frozenset({
     "admin_list_keys", "admin_get_limits", "admin_engine", "admin_get_clock", "admin_backup",
     "admin_backup_frames", "admin_backup_snapshot", "admin_chain", "admin_settlement",
@@ -40,7 +35,7 @@ SILENT_S: Final = 15
 
 
 class WorkerSettings(msgspec.Struct, frozen=True):
-    """What a worker process needs to know."""
+    """Settings of a worker process."""
 
     settings: Settings
     number: int
@@ -153,27 +148,11 @@ def start_process(described: WorkerSettings, arguments: list[str]) -> "subproces
         os.close(source)
 
 
-class WorkerNode:
-    """The role of a worker: it follows the first process, which never changes.
+class WorkerNode(NamedTuple):
+    """The role of a worker: it follows the first process, which never changes."""
 
-    Args:
-        name: its name.
-        address: host and port of the first process.
-        seq: returns the last command that this process has applied.
-    """
-
-    is_owner: Final = False
-    is_unsure: Final = False
-
-    def __init__(self, name: str, address: str, seq: Callable[[], int]) -> None:
-        self.name: Final = name
-        self.owner: Final = Beat("worker 1", "", address, 0, 0)
-        self._seq = seq
-
-    async def wait_for(self, seq: int) -> bool:
-        """Wait until this process has applied a command, for 5 seconds; return whether it has."""
-        for _ in range(APPLY_TRIES):
-            if self._seq() >= seq:
-                return True
-            await asyncio.sleep(APPLY_S)
-        return False
+    name: str
+    owner: Beat
+    """The first process."""
+    is_owner: bool = False
+    is_unsure: bool = False

@@ -6,7 +6,7 @@ The folder is that of the owner, which alone has the log open: here only its sna
 from collections.abc import Callable, Iterator
 from os import read as read_bytes
 from pathlib import Path
-from typing import NoReturn
+from typing import Final, NoReturn
 
 from clob.journal import Frame
 from clob_server.log.base import (
@@ -21,7 +21,7 @@ from clob_server.log.base import (
 from clob_server.log.files import Folder, read_snapshot, snapshot_names
 from clob_server.log.pipe import READ_BYTES, FrameSplitter, has_input, write_number
 
-WAIT_S = 60.0
+WAIT_S: Final = 60.0
 """Seconds that opening waits for the next frames."""
 
 

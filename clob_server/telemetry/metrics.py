@@ -108,7 +108,6 @@ OF_PROCESS: Final = (
     "clob_transport_refusals",
     "clob_loop_lag_seconds",
     "clob_websocket",
-    "process_",
 )
 """Beginnings of the names of metrics that each process has of its own."""
 

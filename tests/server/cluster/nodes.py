@@ -1,6 +1,7 @@
 """Nodes of a cluster as processes over real nats-servers, for tests."""
 
 import contextlib
+import json
 import shutil
 import signal
 import time
@@ -11,7 +12,23 @@ from clob_server.auth.api_keys import IDS, TOKENS
 from tests.server.live import started
 from tests.server.log.nats_servers import running, wait_until
 
-START_S = 60
+START_S, HELD_S = 60, 30
+
+
+def hold_orders(socket, maker):
+    """Let a WebSocket hold the orders of a maker; return once they are held."""
+    message = {
+        "type": "subscribe", "channel": "user", "maker": maker.address, "extended": True,
+        "cancelOnDisconnect": True,
+    }  # fmt: skip
+    socket.send(json.dumps(message))
+    answer = json.loads(socket.recv(HELD_S))
+    assert answer["type"] != "error", answer
+
+
+def is_open(server, order_id):
+    """Return whether an order rests, as a node or a server answers."""
+    return server.http.get(f"/api/orders/{order_id}").json()["status"] == "open"
 
 
 class NodeProcess:

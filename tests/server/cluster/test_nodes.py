@@ -1,7 +1,6 @@
 """Nodes over one replicated log: reads, changes, takeover, and what a killed owner leaves."""
 
 import contextlib
-import json
 import time
 
 import pytest
@@ -10,7 +9,7 @@ from websockets.sync.client import connect
 
 from clob_server.core.switches import RETURN_S
 from tests.server.api.makers import SELL, Maker, MarketIds
-from tests.server.cluster.nodes import cluster
+from tests.server.cluster.nodes import cluster, hold_orders, is_open
 from tests.server.log.nats_servers import wait_until
 
 
@@ -95,19 +94,9 @@ def test_frozen_owner_acknowledges_nothing_after_another_took_over(nodes):
 @contextlib.contextmanager
 def holding(node, maker):
     """Hold the orders of a maker by a WebSocket to a node."""
-    message = {
-        "type": "subscribe", "channel": "user", "maker": maker.address, "extended": True,
-        "cancelOnDisconnect": True,
-    }  # fmt: skip
     with connect(node.live.ws_url) as socket:
-        socket.send(json.dumps(message))
-        answer = json.loads(socket.recv(30))
-        assert answer["type"] != "error", answer
+        hold_orders(socket, maker)
         yield socket
-
-
-def is_open(node, order_id):
-    return node.http.get(f"/api/orders/{order_id}").json()["status"] == "open"
 
 
 @pytest.mark.long

@@ -24,7 +24,16 @@ from clob_server.cluster.peers import FollowerPeer, OwnerPeer
 
 KEY = bytes(range(32))
 CALL = PeerCall(
-    7, "cancel_order", "/api/orders/x", b"a=1", {"orderId": "x"}, [], b"{}", "1.2.3.4", ("::1", 8)
+    7,
+    "cancel_order",
+    "/api/orders/x",
+    b"a=1",
+    {"orderId": "x"},
+    [],
+    b"{}",
+    "1.2.3.4",
+    "https",
+    ("::1", 8),
 )
 
 

@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 import itertools
-import json
 import os
 import signal
 import subprocess
@@ -21,6 +20,7 @@ from clob_server.log import SqliteLog
 from clob_server.log.pipe import BEAT, NUMBER
 from clob_server.settings import Settings
 from tests.server.api.makers import BUY, SELL, Maker, MarketIds
+from tests.server.cluster.nodes import hold_orders, is_open
 from tests.server.history.logs import random_log
 from tests.server.live import live_server, started
 from tests.server.log.nats_servers import free_ports
@@ -260,24 +260,14 @@ async def test_frames_that_arrive_during_the_start_of_a_worker_are_applied(tmp_p
 def held(live, maker, *, by_worker):
     """Hold the orders of a maker by a WebSocket to one of the processes."""
     [worker] = workers_of(live)
-    message = {
-        "type": "subscribe", "channel": "user", "maker": maker.address, "extended": True,
-        "cancelOnDisconnect": True,
-    }  # fmt: skip
     with stopped(live.process.pid if by_worker else worker):
         while True:
             with contextlib.suppress(TimeoutError, OSError):
                 socket = connect(live.ws_url, open_timeout=0.5)
                 break
     with socket:
-        socket.send(json.dumps(message))
-        answer = json.loads(socket.recv(PATIENCE_S))
-        assert answer["type"] != "error", answer
+        hold_orders(socket, maker)
         yield socket
-
-
-def is_open(live, order_id):
-    return live.http.get(f"/api/orders/{order_id}").json()["status"] == "open"
 
 
 @pytest.mark.parametrize("by_worker", [True, False])
@@ -312,6 +302,15 @@ def test_end_of_a_worker_cancels_the_orders_that_its_websockets_held(live):
 
 
 # ----- one server to the outside -------------------------------------------------------------
+
+
+def test_urls_behind_a_proxy_are_the_same_from_both_processes(tmp_path):
+    with live_server(tmp_path, workers=2, trusted_proxies=("127.0.0.1",)) as live:
+        eventually(lambda: metric(live, "clob_workers") == 1)
+        for process in (FIRST, WORKER):
+            with connected_to(live, process) as client:
+                body = client.get("/", headers={"X-Forwarded-Proto": "https"}).json()
+                assert body["documentation"] == f"{live.url.replace('http', 'https', 1)}/docs"
 
 
 def test_metrics_have_the_requests_of_all_processes(live):

@@ -3,23 +3,13 @@
 import contextlib
 import os
 import subprocess
-import urllib.request
 from pathlib import Path
 
 from clob_server.log import FrameStream
-from tests.server.log.nats_servers import END_S, free_ports, require_nats, wait_until
+from tests.server.log.nats_servers import END_S, free_ports, has_jetstream, require_nats, wait_until
 
 CONFIG = Path(__file__).parents[3] / "deploy/nats.conf"
 PORTS = ("4222", "8222", "6222")
-
-
-def is_ready(port):
-    """Return whether JetStream of a server is ready to use."""
-    try:
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}/healthz", timeout=1) as answer:
-            return answer.status == 200
-    except OSError:
-        return False
 
 
 def test_three_servers_with_the_configuration_store_a_log(tmp_path):
@@ -40,11 +30,12 @@ def test_three_servers_with_the_configuration_store_a_log(tmp_path):
             )
             stack.callback(server.wait, END_S)
             stack.callback(server.kill)
-        for _, monitor, _ in ports:
-            wait_until(lambda monitor=monitor: is_ready(monitor))
+        monitors = [f"http://127.0.0.1:{port}" for _, port, _ in ports]
+        for monitor in monitors:
+            wait_until(lambda monitor=monitor: has_jetstream(monitor))
         stream = FrameStream(
             [f"nats://127.0.0.1:{port}" for port, *_ in ports],
-            monitors=[f"http://127.0.0.1:{port}" for _, port, _ in ports],
+            monitors=monitors,
         )
         stack.callback(stream.close)
         assert stream.append(b"\0" * 5_000_000, 1, 1, 0) == 1

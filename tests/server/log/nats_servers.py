@@ -47,6 +47,15 @@ def free_ports(count):
         return [each.getsockname()[1] for each in sockets]
 
 
+def has_jetstream(monitor):
+    """Return whether JetStream of the server with a monitoring endpoint is ready to use."""
+    try:
+        with urllib.request.urlopen(f"{monitor}/healthz", timeout=1) as answer:
+            return answer.status == 200
+    except OSError:
+        return False
+
+
 class NatsServer:
     """A nats-server process that can be killed, stopped and started again on its folder."""
 
@@ -83,12 +92,9 @@ class NatsServer:
 
     def is_ready(self):
         """Return whether JetStream of the server is ready to use."""
-        try:
-            with urllib.request.urlopen(f"{self.monitor}/healthz", timeout=1) as answer:
-                return answer.status == 200
-        except OSError:
-            assert self.process.poll() is None, self._log.read_text()[-2000:]
-            return False
+        is_ready = has_jetstream(self.monitor)
+        assert is_ready or self.process.poll() is None, self._log.read_text()[-2000:]
+        return is_ready
 
     def wait(self):
         """Wait until the server is ready."""
