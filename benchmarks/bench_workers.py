@@ -220,6 +220,12 @@ def feed_lag(folder: Path, *, quick: bool) -> Iterator[Row]:
     yield Row(name, f"<= {LAG_MAX_MS:.0f} ms", f"{p99:.1f} ms", p99 <= LAG_MAX_MS)
 
 
+def children_of(pid: int) -> list[int]:
+    """Return the processes that a process has started: history, then the workers."""
+    listed = Path(f"/proc/{pid}/task/{pid}/children").read_text()
+    return [int(child) for child in listed.split()]
+
+
 # ----- the total -----------------------------------------------------------------------------
 
 
@@ -228,18 +234,32 @@ def totals(folder: Path, *, quick: bool) -> Iterator[Row]:
     count = 16_000 * TAKEN_S
     lines = [("POST", "/api/orders", body) for body in signed_bodies(count, Settings().domain, 8)]
     file = requests(folder / "totals", lines)
-    pairs = []
+    pairs, taken = [], []
     for turn in range(1 if quick else 3):
-        rates = []
+        rates, costs = [], []
         for workers in (1, 2):
             with server(folder / f"total{turn}-{workers}", workers) as side:
-                load, _ = run(side, file, TAKEN_S)
+                pids = [side.pid, *children_of(side.pid)]
+                before = [cpu_us(pid) for pid in pids]
+                load, count = run(side, file, TAKEN_S)
+                costs.append(
+                    [(cpu_us(pid) - at) / count for pid, at in zip(pids, before, strict=True)]
+                )
                 rates.append(load.per_s)
         pairs.append(rates)
+        taken.append(costs)
     ratio = median(two / one for one, two in pairs)
     name = "workers: signed create, two processes / one, on these processors"
     yield Row(name, "", f"{ratio:.2f}", None)
     yield Row("    per second, two", "", f"{median(two for _, two in pairs):,.0f}", None)
+    for name, workers, place in (
+        ("one process", 0, 0),
+        ("its history process", 0, 1),
+        ("first of two, with half of the orders", 1, 0),
+        ("second of two, with the other half", 1, 2),
+    ):
+        us = median(costs[workers][place] for costs in taken)
+        yield Row(f"    processor of {name}, per order", "", f"{us:.0f} us", None)
 
 
 def rows(*, quick: bool) -> Iterator[Row]:
