@@ -182,7 +182,7 @@ def response_error(
     try:
         problem = _DECODE(content)
         body: dict[str, Any] = msgspec.json.decode(content)
-    except msgspec.DecodeError:  # also of another form
+    except (msgspec.DecodeError, UnicodeDecodeError):  # also of another form
         return None
     return family(problem.status or status)(
         problem.code,

@@ -528,7 +528,7 @@ class FeedBase:
         """Handle a message; one of an unknown type is skipped."""
         try:
             message = _decode(data)
-        except msgspec.DecodeError as error:
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
             self._check_unknown(data, error)
             return
         if isinstance(message, BookMessage):
@@ -543,11 +543,11 @@ class FeedBase:
             self._on_other(message)
         self.conditions.check()
 
-    def _check_unknown(self, data: bytes, error: msgspec.DecodeError) -> None:
+    def _check_unknown(self, data: bytes, error: ValueError) -> None:
         """Skip a message of an unknown type; end with an error for any other that is malformed."""
         try:
             kind = _decode_type(data).type
-        except msgspec.DecodeError:
+        except (msgspec.DecodeError, UnicodeDecodeError):
             kind = None
         if kind is None or kind in _TYPES:
             start = data[:200].decode(errors="replace")

@@ -251,7 +251,7 @@ def result_of(call: SocketCall, response: RawSocketResponse) -> Any:
     if response.status < 400:
         try:
             return _decoders.get(call.operation, _decode_any)(response.body)
-        except msgspec.DecodeError as reason:
+        except (msgspec.DecodeError, UnicodeDecodeError) as reason:
             text = f"the answer to {call.operation} is not of the documented form: {reason}"
             raise UnexpectedReplyError(text) from reason
     wait = response.headers.get("retry-after", "")

@@ -227,9 +227,18 @@ def not_json(subject: str, content: bytes | str | None, error: Exception) -> Api
         reason = "it begins with a byte order mark"
     elif isinstance(error, RecursionError):
         reason = "nested too deeply"
-    elif isinstance(error, UnicodeError):
+    elif not is_utf8(content):
         reason = "not UTF-8"
     return ApiError("INVALID_JSON", f"{subject} is not JSON: {reason}")
+
+
+def is_utf8(content: bytes | str) -> bool:
+    """Return whether a text is UTF-8, which versions of the decoder report differently."""
+    try:
+        content.encode() if isinstance(content, str) else content.decode()
+    except UnicodeError:
+        return False
+    return True
 
 
 def kind_of(content: object) -> str:

@@ -322,7 +322,7 @@ def read_offset(path: Path | None, boot_id: str) -> int | None:
         kept = msgspec.json.decode(path.read_bytes(), type=KeptOffset)
     except OSError:  # the first start
         return None
-    except msgspec.MsgspecError as error:
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
         _LOG.warning("%s is ignored: %s", path.name, error)
         return None
     return kept.offset_ms if kept.boot_id == boot_id else None

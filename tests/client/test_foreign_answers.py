@@ -108,6 +108,12 @@ def test_page_of_a_proxy(answers, client):
         client.create_order({"signature": "0x"})
 
 
+def test_error_in_another_encoding(answers, client):
+    answers.send(403, '{"code": "verboten", "detail": "Zugriff für Gäste"}'.encode("latin-1"))
+    with pytest.raises(UnauthorisedError, match="HTTP_403"):
+        client.server_time()
+
+
 @pytest.mark.parametrize("status", [301, 302, 307, 308])
 def test_redirect_names_the_other_address(answers, client, status):
     answers.send(status, location="https://exchange.example/api/time")
@@ -218,8 +224,10 @@ async def feed_server(*messages):
         async for text in connection:
             request = json.loads(text)
             for each in [PONG] if request["type"] == "ping" else messages:
-                sent = each if isinstance(each, str) else json.dumps(each)
-                await connection.send(sent.replace('"ID"', str(request["id"])))
+                sent = each if isinstance(each, (str, bytes)) else json.dumps(each)
+                if isinstance(sent, str):
+                    sent = sent.replace('"ID"', str(request["id"]))
+                await connection.send(sent)
 
     async with serve(answer, "127.0.0.1", 0) as server:
         yield f"ws://127.0.0.1:{server.sockets[0].getsockname()[1]}"
@@ -251,7 +259,13 @@ async def test_unknown_messages_and_fields_of_the_feed_are_skipped():
 
 @pytest.mark.parametrize(
     "message",
-    [{"type": "subscribed", "id": "ID"}, "no JSON", "[1]", {"channel": "orderbook"}],
+    [
+        {"type": "subscribed", "id": "ID"},
+        "no JSON",
+        "[1]",
+        {"channel": "orderbook"},
+        b'{"type":"subscribed","id":"\xff"}',
+    ],
 )
 async def test_message_of_another_form_ends_the_feed(message):
     async with feed_server(message) as url:

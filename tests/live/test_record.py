@@ -168,6 +168,11 @@ def test_recording_that_is_cut_off_anywhere_is_readable(live, market, tmp_path):
             "expected a message of the feed",
         ),
         (
+            b'{"type":"recording","version":1,"url":"","timestamp":1,"lotWei":"1","markets":[]}\n'
+            b'{"type":"\xff"}\n',
+            "expected a message of the feed",
+        ),
+        (
             b'{"type":"recording","version":1,"url":"","timestamp":1,"lotWei":"x","markets":[]}\n',
             "lotWei must be null or 1 or more wei in decimal digits; got 'x'",
         ),

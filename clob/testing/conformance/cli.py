@@ -62,7 +62,7 @@ def run_selected(argv: Sequence[str] | None) -> int:
         return run(options_of(arguments), checks, as_json=arguments.json)
     except (UnusableServerError, InvalidCallError, InvalidDomainError) as error:
         return complain(str(error))
-    except (OSError, msgspec.DecodeError) as error:
+    except (OSError, msgspec.DecodeError, UnicodeError) as error:
         return complain(f"an option cannot be read: {error}")
 
 

@@ -258,7 +258,18 @@ def test_restart_without_a_reboot_finds_a_jump(clocks, tmp_path, jump):
     assert clocks.guard(folder=tmp_path, boot_id="a").commit_ms() == clocks.wall
 
 
-@pytest.mark.parametrize("content", [b"", b"{", b"[]", b'{"bootId":"a"}', b"\xff", b"[" * 10_000])
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"{",
+        b"[]",
+        b'{"bootId":"a"}',
+        b"\xff",
+        b"[" * 10_000,
+        b'{"bootId":"\xff","offsetMs":1}',
+    ],
+)
 def test_damaged_file_is_ignored(clocks, tmp_path, content):
     (tmp_path / CLOCK_FILE).write_bytes(content)
     guard = clocks.guard(folder=tmp_path, boot_id="a")

@@ -122,7 +122,7 @@ def _read(
         for number, text in enumerate(rows, first):
             try:
                 yield number, decode_line(text)
-            except (msgspec.DecodeError, RecursionError) as error:
+            except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
                 if number == first + len(rows) - 1 and not block.endswith(b"\n"):
                     problems.remark("last line cut off")
                     return
