@@ -18,8 +18,10 @@ TOOLS := $(VENV)/.installed-tools
 SERVER := $(VENV)/.installed-devchain,replay
 DEV := $(VENV)/.installed-dev
 BENCH := $(VENV)/.installed-bench
+# A release of a package must not break a checkout that passed its tests.
+CONSTRAINTS ?= deploy/constraints.txt
 # Without compiling all packages to bytecode: Python compiles the modules that are imported.
-PIP_INSTALL = $(BIN)/pip install -q --disable-pip-version-check --no-compile
+PIP_INSTALL = $(BIN)/pip install -q --disable-pip-version-check --no-compile -c $(CONSTRAINTS)
 COMPILE = $(BIN)/python setup.py -q build_ext --inplace
 CYTHON = $(shell find clob -name '*.pyx' -o -name '*.pxd' -o -name '*.pxi')
 # Commit messages are checked from the first build on, unless git already has other hooks.
@@ -27,13 +29,13 @@ SET_HOOKS = if [ "$$(git rev-parse --is-inside-work-tree 2>/dev/null)" = true ] 
 	&& [ -z "$$(git rev-parse --show-prefix)" ] && ! git config core.hooksPath >/dev/null; \
 	then git config core.hooksPath .githooks; fi
 
-.PHONY: build compile run test test-long test-cluster clients compilers nats contracts check cover bench docs wheels \
-	sanitize instructions first-hour clean help
+.PHONY: build compile run test test-long test-cluster clients compilers nats contracts check \
+	cover bench docs wheels sanitize instructions first-hour clean help
 
 build: $(DEV) compile  ## Install the package and all development tools into .venv, and compile.
 	@$(SET_HOOKS)
 
-$(TOOLS): pyproject.toml
+$(TOOLS): pyproject.toml $(CONSTRAINTS)
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -c 'import tomllib; build = tomllib.load(open("pyproject.toml", "rb")); \
 		print(*build["build-system"]["requires"], sep="\n")' > $@.txt
