@@ -543,7 +543,7 @@ class FeedBase:
             self._on_other(message)
         self.conditions.check()
 
-    def _check_unknown(self, data: bytes, error: ValueError) -> None:
+    def _check_unknown(self, data: bytes, error: Exception) -> None:
         """Skip a message of an unknown type; end with an error for any other that is malformed."""
         try:
             kind = _decode_type(data).type
