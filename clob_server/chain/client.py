@@ -10,10 +10,11 @@ import logging
 from collections.abc import Awaitable, Callable
 from functools import partial
 from pathlib import Path
-from typing import Final, NoReturn
+from typing import Final, NoReturn, Protocol
 
 import msgspec
 
+from clob import ClobError
 from clob_server.api.problems import ApiError
 from clob_server.chain import messages
 from clob_server.chain.config import (
@@ -68,6 +69,18 @@ class Stage(enum.Enum):
     """The node returns no valid responses."""
     READY = "ready"
     """Operations can begin."""
+    ELSEWHERE = "elsewhere"
+    """Another node of the cluster owns the log and has the connection."""
+
+
+class SharedOutbox(Protocol):
+    """The outbox of a cluster: what a worker stores is in the log first."""
+
+    async def store(self, number: int, data: bytes) -> int:
+        """Store a record in the log and return the number of its command."""
+
+    def release(self) -> None:
+        """Bring the file up to date and close it, for a worker that starts."""
 
 
 class ChainClient:
@@ -78,6 +91,7 @@ class ChainClient:
         folder: the data folder.
         on_ready: awaited each time a worker is ready, before operations can begin.
         on_end: called with the end of an operation that no task here waits for.
+        outbox: the outbox of a cluster; None outside of one.
     """
 
     def __init__(
@@ -87,6 +101,7 @@ class ChainClient:
         *,
         on_ready: Callable[[], Awaitable[None]],
         on_end: Callable[[messages.OperationDone | messages.OperationFailed], None],
+        outbox: SharedOutbox | None = None,
     ) -> None:
         self.is_configured: Final[bool] = settings.chain_source != NO_CHAIN
         """Whether a chain is configured."""
@@ -111,6 +126,9 @@ class ChainClient:
         self._on_ready = on_ready
         self.worker: Final = WorkerClient(send=self._send, check=self._check_worker, on_end=on_end)
         """Requests to the worker."""
+        self._outbox = outbox
+        self._storing: set[asyncio.Task[None]] = set()
+        self._is_started = False
         self._missing = missing_package(settings)
         self._problem = ""
         self._sent_url = ""
@@ -130,6 +148,7 @@ class ChainClient:
             on_start=self._configure,
             on_line=self._on_worker_line,
             on_exit=self._on_worker_exit,
+            has_replies=outbox is not None,
         )
 
     # ----- start and end -----------------------------------------------------------------------
@@ -138,6 +157,7 @@ class ChainClient:
         """Start node and worker without waiting for them."""
         if not self.is_configured:
             return
+        self._is_started = True
         if self._missing:
             _LOG.error("the chain is unavailable", extra={"reason": self._missing})
             return
@@ -173,6 +193,8 @@ class ChainClient:
             return Stage.NONE
         if self._missing:
             return Stage.MISSING
+        if not self._is_started and self._outbox is not None:
+            return Stage.ELSEWHERE
         if self.is_frozen:
             return Stage.FROZEN
         if self.state is None:
@@ -289,10 +311,25 @@ class ChainClient:
                 | messages.NodeAnswer()
             ):
                 self.worker.on_answer(message)
+            case messages.StoreRecord():
+                task = asyncio.create_task(self._store(message))
+                self._storing.add(task)
+                task.add_done_callback(self._storing.discard)
             case ChainUpdate() | Watched():
                 self.on_update(message)
             case _:
                 self.worker.on_operation(message)
+
+    async def _store(self, record: messages.StoreRecord) -> None:
+        """Store a record of the worker in the log; end the worker if that fails."""
+        replies = self._worker_process.replies
+        assert self._outbox is not None
+        assert replies is not None
+        try:
+            replies.send(await self._outbox.store(record.number, record.data))
+        except ClobError as error:
+            _LOG.warning("the chain worker cannot store its steps", extra={"reason": str(error)})
+            replies.close()
 
     def _on_state(self, state: messages.WorkerState) -> None:
         """Store the state and log changes of reachability and foreign transactions."""
@@ -363,7 +400,10 @@ class ChainClient:
             self._worker_process.end()  # the next worker gets the new address
 
     async def _worker_command(self) -> list[str]:
-        return [WORKER, await self._make_folder(OUTBOX_FOLDER)]
+        folder = await self._make_folder(OUTBOX_FOLDER)
+        if self._outbox is not None:
+            self._outbox.release()
+        return [WORKER, folder]
 
     async def _make_folder(self, name: str) -> str:
         folder = self._folder / name
@@ -401,6 +441,7 @@ class ChainClient:
             bump_after_s=settings.chain_bump_after_s,
             fee_max_wei=wei_of(settings.chain_fee_max_gwei),
             tip_wei=wei_of(settings.chain_tip_gwei),
+            in_cluster=self._outbox is not None,
         )
         self._send(config)
 

@@ -87,6 +87,9 @@ class Config(PipeMessage, frozen=True, kw_only=True):
     """Priority fee per unit of gas, in wei; 0 uses the node's suggestion."""
     rpc_timeout_s: float = 10.0
     """Timeout of a request to the node or the signer, seconds."""
+    in_cluster: bool = False
+    """Whether the outbox is stored in the log first; its answers come through a pipe of their own,
+    see :class:`StoreRecord`."""
 
 
 class BeginOperation(PipeMessage, frozen=True, kw_only=True):
@@ -329,6 +332,19 @@ class NodeAnswer(PipeMessage, frozen=True, kw_only=True):
     """Whether the node rejected the request, instead of not answering it."""
 
 
+class StoreRecord(PipeMessage, frozen=True, kw_only=True):
+    """Store a record of the outbox in the log, while the worker waits.
+
+    The server writes the number of its command, 8 bytes big-endian, into the pipe whose file
+    descriptor is the second argument of the worker; it closes the pipe if it cannot store it.
+    """
+
+    number: int
+    """Number of the record."""
+    data: bytes
+    """The record, see ``clob_server.chain.tx.outbox``."""
+
+
 AnyWorkerMessage: TypeAlias = (
     WorkerReady
     | WorkerState
@@ -341,6 +357,7 @@ AnyWorkerMessage: TypeAlias = (
     | MissingOperations
     | ClockMoved
     | NodeAnswer
+    | StoreRecord
     | ChainUpdate
     | Watched
 )

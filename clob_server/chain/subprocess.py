@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Final
 
 from clob_server.chain.messages import LINE_BYTES_MAX
@@ -25,10 +26,34 @@ RESTART_BEATS: Final = 60
 """Missed signs of life after which a process is killed and restarted."""
 START_BEATS: Final = 300
 """The same for a process that has not given its first one."""
+NUMBER_BYTES: Final = 8
+"""Bytes of a number in :class:`Replies`, big-endian."""
 NICE: Final = 10
 """Niceness of child processes: the order loop has priority on busy processors."""
 
 _LOG: Final = logging.getLogger("clob_server.chain")
+
+
+class Replies:
+    """A pipe through which one process receives numbers, beside its input.
+
+    The process may wait for one of them without looking at its input.
+    """
+
+    def __init__(self) -> None:
+        self.reader, self._writer = os.pipe()
+
+    def send(self, number: int) -> None:
+        """Send a number, unless the process has ended."""
+        if self._writer >= 0:
+            with suppress(BrokenPipeError):
+                os.write(self._writer, number.to_bytes(NUMBER_BYTES))
+
+    def close(self) -> None:
+        """Close this side; the process reads the end."""
+        if self._writer >= 0:
+            os.close(self._writer)
+            self._writer = -1
 
 
 class ManagedProcess:
@@ -45,6 +70,8 @@ class ManagedProcess:
         on_line: called with each line of output but beats, including the line feed.
         on_exit: called after an unexpected exit with the reason and the seconds until the restart.
         beat_s: seconds between two signs of life.
+        has_replies: whether a process gets a pipe for :attr:`replies`, whose file descriptor is its
+            last argument.
     """
 
     def __init__(
@@ -56,6 +83,7 @@ class ManagedProcess:
         on_line: Callable[[bytes], None],
         on_exit: Callable[[str, float], None],
         beat_s: float = BEAT_S,
+        has_replies: bool = False,
     ) -> None:
         self.name: Final = name
         self.num_deaths: int = 0
@@ -71,6 +99,9 @@ class ManagedProcess:
         self._beat_s = beat_s
         self._has_spoken = False
         self._missed = 0
+        self._has_replies = has_replies
+        self.replies: Replies | None = None
+        """The pipe of the running process; of each process another one."""
 
     @property
     def is_frozen(self) -> bool:
@@ -94,6 +125,8 @@ class ManagedProcess:
 
     def end(self) -> None:
         """Close the input of the running process, so that it exits and is restarted."""
+        if self.replies is not None:
+            self.replies.close()
         if self._process is not None and self._process.stdin is not None:
             self._process.stdin.close()
 
@@ -133,17 +166,7 @@ class ManagedProcess:
         It gets its own session, so that Ctrl-C on a terminal reaches only the server, which then
         stops it.
         """
-        arguments = await self._command()
-        process = await asyncio.create_subprocess_exec(
-            sys.executable,
-            "-m",
-            *arguments,
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-            limit=LINE_BYTES_MAX,
-            start_new_session=True,
-        )
-        self._process = process
+        process = self._process = await self._create()
         with suppress(OSError):  # it has exited already
             os.setpriority(os.PRIO_PROCESS, process.pid, NICE)
         self._has_spoken, self._missed = False, 0
@@ -160,6 +183,24 @@ class ManagedProcess:
             watch.cancel()
             self._process, self._has_spoken = None, False
             await self._clean_up(process)
+
+    async def _create(self) -> asyncio.subprocess.Process:
+        """Create a process, with a pipe for replies if it gets one."""
+        arguments = [sys.executable, "-m", *await self._command()]
+        create = partial(
+            asyncio.create_subprocess_exec,
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            limit=LINE_BYTES_MAX,
+            start_new_session=True,
+        )
+        if not self._has_replies:
+            return await create(*arguments)
+        replies = self.replies = Replies()
+        try:
+            return await create(*arguments, str(replies.reader), pass_fds=(replies.reader,))
+        finally:
+            os.close(replies.reader)
 
     async def _watch(self, process: asyncio.subprocess.Process) -> None:
         """Count missed signs of life, and kill a process that missed too many."""
@@ -189,6 +230,8 @@ class ManagedProcess:
             with suppress(ProcessLookupError):
                 process.kill()
             await process.wait()
+        if self.replies is not None:
+            self.replies.close()
         if process.stdin is not None:
             process.stdin.close()
             with suppress(OSError):

@@ -438,6 +438,16 @@ class TakeOver(ServerBase, frozen=True, kw_only=True):
     owner: Owner
 
 
+class RecordOutbox(ServerBase, frozen=True, kw_only=True):
+    """Record what the chain worker of the owner is about to store, before it sends anything."""
+
+    KIND: ClassVar[int] = 176
+    number: int
+    """Number of the record, above that of the one before."""
+    data: bytes
+    """The changes, see ``clob_server.chain.tx.outbox``."""
+
+
 ServerCommand: TypeAlias = (
     OrderCharge
     | AddKey
@@ -466,6 +476,7 @@ ServerCommand: TypeAlias = (
     | KeepSwitches
     | AdvanceClock
     | TakeOver
+    | RecordOutbox
 )
 """A server command."""
 

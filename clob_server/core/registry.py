@@ -205,6 +205,7 @@ class _Kept(msgspec.Struct, frozen=True, array_like=True):
     ahead_ms: int = 0
     stalls: list[tuple[str, Stall]] = []
     owner: commands.Owner | None = None
+    outbox_records: int = 0
 
 
 class Registry:
@@ -236,6 +237,8 @@ class Registry:
         """How often the log was restored from a backup."""
         self.owner: commands.Owner | None = None
         """The node that appends to the log of a cluster; None without one."""
+        self.outbox_records: int = 0
+        """Number of the last record of the chain worker of a cluster."""
         self.ahead_ms: int = 0
         """How far the server's time was moved ahead of the clock, milliseconds."""
         self._delegate_nonces: dict[str, int] = {}
@@ -272,6 +275,7 @@ class Registry:
             commands.KeepSwitches: lambda _: None,
             commands.AdvanceClock: self._advance_clock,
             commands.TakeOver: self._take_over,
+            commands.RecordOutbox: self._record_outbox,
         }
 
     def apply(self, command: commands.ServerCommand) -> None:
@@ -380,6 +384,13 @@ class Registry:
     def _take_over(self, command: commands.TakeOver) -> None:
         self.owner = command.owner
 
+    def _record_outbox(self, command: commands.RecordOutbox) -> None:
+        if command.number <= self.outbox_records:
+            raise InvalidCommandError(
+                f"record of the outbox must be above {self.outbox_records}; got {command.number}"
+            )
+        self.outbox_records = command.number
+
     # ----- snapshots ---------------------------------------------------------------------------
 
     def snapshot(self) -> bytes:
@@ -403,6 +414,7 @@ class Registry:
             ahead_ms=self.ahead_ms,
             stalls=sorted(self.stalls.items(), key=itemgetter(0)),
             owner=self.owner,
+            outbox_records=self.outbox_records,
         )
         return msgspec.msgpack.encode(kept)
 
@@ -441,6 +453,7 @@ class Registry:
         made.ahead_ms = kept.ahead_ms
         made.stalls = dict(kept.stalls)
         made.owner = kept.owner
+        made.outbox_records = kept.outbox_records
         return made
 
 

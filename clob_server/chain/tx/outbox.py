@@ -4,17 +4,22 @@ A transaction is stored with account, nonce, bytes and hash before it is sent. S
 one exclusive connection, fsync at each commit. Data that the node can provide again (such as
 receipts) waits for the next commit; :meth:`Outbox.commit` is called before anything is sent or
 reported.
+
+In a cluster a commit is first a record in the log, from which the other nodes make the same changes
+to outboxes of their own. So each of them can continue the operations, and none signs a nonce twice.
 """
 
 import copy
 import time
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import apsw
 import msgspec
 
 from clob_server.chain.tx.steps import Draft, Operation, SignedTransaction, Step
+from clob_server.log import LogError
 from clob_server.log.files import make_file, make_folder, sync_folder
 
 FILE: Final = "outbox.db"
@@ -64,14 +69,60 @@ _STEP: Final = (
     "SELECT operation, name, nonce, target, data, value, gas, expects, head, number, counts, "
     "status, hash, block, logs, error, changed_ms FROM steps "
 )
-_INSERT: Final = (
-    "INSERT INTO steps(operation, name, counts, status, nonce, target, data, value, gas, expects, "
-    "head, error, changed_ms, account) VALUES(?, ?, 1, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
-)
+_CHANGES: Final = {
+    "fact": "INSERT OR REPLACE INTO facts VALUES(?, ?)",
+    "operation": (
+        "INSERT INTO operations(id, kind, body, status, begun_ms, changed_ms) "
+        "VALUES(?, ?, ?, 'pending', ?, ?)"
+    ),
+    "status": "UPDATE operations SET status=?, answer=?, error=?, changed_ms=? WHERE number=?",
+    "step": (
+        "INSERT INTO steps(operation, name, counts, status, nonce, target, data, value, gas, "
+        "expects, head, error, changed_ms, account) "
+        "VALUES(?, ?, 1, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+    ),
+    "transaction": "INSERT INTO offers(hash, step, raw, max_fee, tip) VALUES(?, ?, ?, ?, ?)",
+    "receipt": (
+        "UPDATE steps SET status=?, hash=?, block=?, logs=?, error=?, changed_ms=? WHERE number=?"
+    ),
+    "reset": (
+        "UPDATE steps SET status='signed', hash=NULL, block=NULL, logs=NULL, changed_ms=? "
+        "WHERE number=?"
+    ),
+    "error": "UPDATE steps SET error=?, changed_ms=? WHERE number=?",
+    "lost": (
+        "UPDATE steps SET status='lost', counts=0, nonce=NULL, error=?, changed_ms=? WHERE number=?"
+    ),
+    "discard": (
+        "UPDATE steps SET counts=0 "
+        "WHERE operation=? AND counts AND status IN ('failed', 'reverted')"
+    ),
+}
+"""Every change of an outbox, by the name that records have for it."""
+_RECORDS: Final = "records"
+"""Fact: number of the last record, and of its command in the log."""
+
+Place: TypeAlias = tuple[int, int, int]
+"""The highest operation and step, and the number of transactions."""
+StoreRecord: TypeAlias = Callable[[int, bytes], int]
+"""Stores a record by its number in the log, and returns the number of its command."""
+
+
+class OutboxCommit(msgspec.Struct, array_like=True):
+    """The changes of one commit."""
+
+    before: Place = (0, 0, 0)
+    """Content of the outbox before them."""
+    changes: list[tuple[str, tuple[Any, ...]]] = []
+    """Names and values."""
 
 
 class OutboxError(Exception):
     """The outbox cannot be opened."""
+
+
+class OutboxBehindError(LogError, code="OUTBOX_BEHIND"):
+    """The outbox lacks changes that the log of the cluster no longer has, or never had."""
 
 
 class Outbox:
@@ -79,14 +130,21 @@ class Outbox:
 
     Args:
         folder: folder of the file; created if it is missing.
+        store: stores each commit in the log of a cluster first; None outside of one.
+        is_copy: whether it only follows records, which the log has if this file loses them.
 
     Raises:
         OutboxError: another process uses it, a newer version wrote it, or it is damaged.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(
+        self, folder: Path, store: StoreRecord | None = None, *, is_copy: bool = False
+    ) -> None:
         self.path: Final[Path] = folder / FILE
         """Path of the file."""
+        self._store = store
+        self._synchronous = "NORMAL" if is_copy else "FULL"
+        self._next = OutboxCommit()
         self._is_closed = False
         self._account = ""
         try:
@@ -110,8 +168,9 @@ class Outbox:
 
     def _set_up(self) -> None:
         """Lock the database and create missing tables."""
-        for name in ("locking_mode=EXCLUSIVE", "journal_mode=WAL", "synchronous=FULL"):
+        for name in ("locking_mode=EXCLUSIVE", "journal_mode=WAL"):
             self._rows(f"PRAGMA {name}")
+        self._rows(f"PRAGMA synchronous={self._synchronous}")
         self._db.execute("BEGIN IMMEDIATE")
         ((version,),) = self._rows("PRAGMA user_version")
         if version > _VERSION:
@@ -152,17 +211,72 @@ class Outbox:
     # ----- writing ---------------------------------------------------------------------------
 
     def commit(self) -> None:
-        """Make all writes durable."""
+        """Make all writes durable, in a cluster first in its log."""
+        if self._store is not None and self._next.changes:
+            number, data = self.records[0] + 1, msgspec.msgpack.encode(self._next)
+            self._next.changes.clear()
+            self._set_records(number, self._store(number, data))
         if self._db.in_transaction:
             self._db.execute("COMMIT")
 
-    def _write(self, query: str, *arguments: Any) -> None:
+    def _write(self, change: str, *values: Any) -> None:
         if not self._db.in_transaction:
             self._db.execute("BEGIN")
-        self._db.execute(query, arguments)
+        if self._store is not None:
+            if not self._next.changes:
+                self._next.before = self._place()
+            self._next.changes.append((change, values))
+        self._db.execute(_CHANGES[change], values)
 
     def _rows(self, query: str, *arguments: Any) -> list[Any]:
         return self._db.execute(query, arguments).fetchall()
+
+    # ----- records of a cluster ----------------------------------------------------------------
+
+    @property
+    def records(self) -> tuple[int, int]:
+        """Number of the last record that this outbox contains, and of its command; 0 for none."""
+        number, _, seq = (self.get_fact(_RECORDS) or "0:0").partition(":")
+        return int(number), int(seq)
+
+    def _set_records(self, number: int, seq: int) -> None:
+        self._db.execute(_CHANGES["fact"], (_RECORDS, f"{number}:{seq}"))
+
+    def _place(self) -> Place:
+        query = "SELECT ifnull(max(number), 0) FROM {}"
+        queries = (*map(query.format, ("operations", "steps")), "SELECT count(*) FROM offers")
+        operation, step, transactions = (self._rows(each)[0][0] for each in queries)
+        return operation, step, transactions
+
+    def follow(self, number: int, seq: int, data: bytes) -> None:
+        """Make the changes of a record, unless this outbox contains them.
+
+        Args:
+            number: number of the record.
+            seq: number of its command in the log.
+            data: the record.
+
+        Raises:
+            OutboxBehindError: this outbox is not the one before the record.
+        """
+        if number <= self.records[0]:
+            return
+        record = msgspec.msgpack.decode(data, type=OutboxCommit)
+        unknown = {change for change, _ in record.changes} - _CHANGES.keys()
+        if unknown:
+            raise OutboxBehindError(
+                f"record {number} of the log has changes of a newer version: {sorted(unknown)}"
+            )
+        if record.before != (place := self._place()):
+            raise OutboxBehindError(
+                f"{self.path} differs from the outboxes of the other nodes: record {number} of the "
+                f"log follows operation {record.before[0]} and step {record.before[1]}, and it ends"
+                f" with {place[0]} and {place[1]}; replace it by that of another node"
+            )
+        with self._db:
+            for change, values in record.changes:
+                self._db.execute(_CHANGES[change], values)
+            self._set_records(number, seq)
 
     # ----- facts -----------------------------------------------------------------------------
 
@@ -173,17 +287,13 @@ class Outbox:
 
     def set_fact(self, name: str, value: str) -> None:
         """Store a fact."""
-        self._write("INSERT OR REPLACE INTO facts VALUES(?, ?)", name, value)
+        self._write("fact", name, value)
 
     # ----- operations ------------------------------------------------------------------------
 
     def begin(self, name: str, kind: str, body: bytes, now_ms: int) -> Operation:
         """Insert a pending operation."""
-        self._write(
-            "INSERT INTO operations(id, kind, body, status, begun_ms, changed_ms) "
-            "VALUES(?, ?, ?, 'pending', ?, ?)",
-            *(name, kind, body, now_ms, now_ms),
-        )
+        self._write("operation", name, kind, body, now_ms, now_ms)
         self.counts["pending"] += 1
         return self.operation(self._db.last_insert_rowid())
 
@@ -221,10 +331,7 @@ class Outbox:
         """Update status, answer and error of an operation."""
         self.counts[self.operation(number).status] -= 1
         self.counts[status] += 1
-        self._write(
-            "UPDATE operations SET status=?, answer=?, error=?, changed_ms=? WHERE number=?",
-            *(status, answer, error, clock_ms(), number),
-        )
+        self._write("status", status, answer, error, clock_ms(), number)
         return self.operation(number)
 
     # ----- steps -----------------------------------------------------------------------------
@@ -291,7 +398,7 @@ class Outbox:
 
     def _insert(self, draft: Draft, status: str, error: str | None) -> None:
         self._write(
-            _INSERT,
+            "step",
             *(draft.operation, draft.name, status, draft.nonce, draft.target, draft.data),
             *(str(draft.value), draft.gas, draft.expects, draft.head, error, clock_ms()),
             self._account,
@@ -304,8 +411,7 @@ class Outbox:
 
     def _insert_transaction(self, number: int, transaction: SignedTransaction) -> None:
         fees = str(transaction.max_fee), str(transaction.tip)
-        query = "INSERT INTO offers(hash, step, raw, max_fee, tip) VALUES(?, ?, ?, ?, ?)"
-        self._write(query, transaction.hash, number, transaction.raw, *fees)
+        self._write("transaction", transaction.hash, number, transaction.raw, *fees)
 
     def record_receipt(
         self, number: int, status: str, tx_hash: str, block: int, logs: bytes, error: str | None
@@ -320,42 +426,34 @@ class Outbox:
             logs: logs of the receipt, as JSON.
             error: reason of the failure.
         """
-        values = status, tx_hash, block, logs, error
-        self._update_step(number, "status=?, hash=?, block=?, logs=?, error=?", *values)
+        self._write("receipt", status, tx_hash, block, logs, error, clock_ms(), number)
 
     def reset_step(self, number: int) -> None:
         """Store that a step is in no block after a reorganisation."""
-        self._update_step(number, "status='signed', hash=NULL, block=NULL, logs=NULL")
+        self._write("reset", clock_ms(), number)
 
     def record_error(self, number: int, error: str) -> None:
         """Store the node's error for a step that is not in a block yet."""
-        self._update_step(number, "error=?", error)
+        self._write("error", error, clock_ms(), number)
 
     def mark_lost(self, number: int, error: str) -> None:
         """Store that another sender used the nonce of a step, and remove the nonce from the step.
 
         Another step can use the nonce if a reorganisation removes the foreign transaction.
         """
-        self._update_step(number, "status='lost', counts=0, nonce=NULL, error=?", error)
+        self._write("lost", error, clock_ms(), number)
         self._totals["foreign"] += 1
-
-    def _update_step(self, number: int, assignments: str, *values: Any) -> None:
-        query = f"UPDATE steps SET {assignments}, changed_ms=? WHERE number=?"
-        self._write(query, *values, clock_ms(), number)
 
     def discard_failures(self, operation: int) -> None:
         """Mark the failed steps of an operation as earlier attempts, so that they are retried."""
-        self._write(
-            "UPDATE steps SET counts=0 "
-            "WHERE operation=? AND counts AND status IN ('failed', 'reverted')",
-            operation,
-        )
+        self._write("discard", operation)
 
     def close(self) -> None:
-        """Commit and close the connection."""
+        """Commit and close the connection; in a cluster, writes without a commit are lost."""
         if not self._is_closed:
             self._is_closed = True
-            self.commit()
+            if self._store is None:
+                self.commit()
             self._db.close(True)
 
 

@@ -23,8 +23,8 @@ from clob_server.chain.config import DEVELOPMENT_CHAIN
 from clob_server.chain.eth.quorum import Quorum
 from clob_server.chain.eth.rpc import NodeClient, NodeError, Rpc, number, parsing
 from clob_server.chain.events import StartWatching, WatchTokens, WatchWallets
-from clob_server.chain.subprocess import BEAT, BEAT_S
-from clob_server.chain.tx.outbox import Outbox, OutboxError
+from clob_server.chain.subprocess import BEAT, BEAT_S, NUMBER_BYTES
+from clob_server.chain.tx.outbox import Outbox, OutboxError, StoreRecord
 from clob_server.chain.tx.signer import Signer, SignerError
 from clob_server.chain.tx.steps import Step
 from clob_server.chain.watcher.watcher import Watcher
@@ -52,6 +52,8 @@ GAS: Final = 900_000
 """Gas of one operation; an operator that cannot pay for it is out of gas."""
 CANNOT_START: Final = 2
 """Exit code if the worker cannot start."""
+NOT_STORED: Final = 3
+"""Exit code if the log of a cluster does not store what the worker has to send."""
 RESTART: Final = 75
 """Exit code if the next worker will use a new outbox."""
 
@@ -292,14 +294,34 @@ def write(line: bytes) -> None:
         _LOG.debug("the server has exited")
 
 
-async def work(folder: Path) -> int:
+def store_through(replies: int) -> StoreRecord:
+    """Return a function that lets the server store a record, and waits for it.
+
+    Nothing else happens meanwhile, so that nothing is sent that the log lacks. The process ends if
+    the server cannot store the record: another node may own the log.
+    """
+
+    def store(number: int, data: bytes) -> int:
+        send(messages.StoreRecord(number=number, data=data))
+        answer = b""
+        while len(answer) < NUMBER_BYTES:
+            part = os.read(replies, NUMBER_BYTES - len(answer))
+            if not part:
+                os._exit(NOT_STORED)  # no task may go on, not even to clean up
+            answer += part
+        return int.from_bytes(answer)
+
+    return store
+
+
+async def work(folder: Path, store: StoreRecord | None) -> int:
     """Read the config, run the worker and return the exit code."""
     lines = asyncio.StreamReader(limit=messages.LINE_BYTES_MAX)
     protocol = asyncio.StreamReaderProtocol(lines)
     await asyncio.get_running_loop().connect_read_pipe(lambda: protocol, sys.stdin)
     beating = asyncio.create_task(beat())
     try:
-        return await work_on(folder, lines)
+        return await work_on(folder, lines, store)
     finally:
         beating.cancel()
 
@@ -321,7 +343,7 @@ def node_client(config: messages.Config) -> NodeClient:
     return nodes[0] if len(nodes) == 1 else Quorum(nodes, config.quorum)
 
 
-async def work_on(folder: Path, lines: asyncio.StreamReader) -> int:
+async def work_on(folder: Path, lines: asyncio.StreamReader, store: StoreRecord | None) -> int:
     """Read the config from the input and work until its end; return the exit code."""
     first = await lines.readline()
     if not first:
@@ -334,7 +356,7 @@ async def work_on(folder: Path, lines: asyncio.StreamReader) -> int:
         signer, oracle = build_signer(config), build_oracle_signer(config)
         if oracle is not None and oracle.address == signer.address:
             oracle = None
-        outbox = open_outbox(folder, config, signer.address)
+        outbox = open_outbox(folder, config, signer.address, store if config.in_cluster else None)
     except (ValueError, OutboxError, ForeignChainError) as error:
         _LOG.critical("the chain worker cannot start: %s", error)
         return CANNOT_START
@@ -342,7 +364,8 @@ async def work_on(folder: Path, lines: asyncio.StreamReader) -> int:
         await ChainWorker(config, outbox, signer, rpc, oracle).run(lines)
     except ForeignChainError as error:
         _LOG.error("%s", error)
-        code = RESTART if config.chain_id == DEVELOPMENT_CHAIN else CANNOT_START
+        is_new = config.chain_id == DEVELOPMENT_CHAIN and not config.in_cluster
+        code = RESTART if is_new else CANNOT_START
     else:
         code = 0
     finally:
@@ -357,18 +380,24 @@ async def work_on(folder: Path, lines: asyncio.StreamReader) -> int:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run the worker with the folder of its outbox as argument, and return the exit code."""
+    """Run the worker and return the exit code.
+
+    Args:
+        arguments: the folder of its outbox, and in a cluster the file descriptor for the answers to
+            :class:`~clob_server.chain.messages.StoreRecord`.
+    """
     for each in (signal.SIGINT, signal.SIGTERM):
         signal.signal(each, signal.SIG_IGN)  # the server handles it and closes the input
     logging.basicConfig(format="%(levelname)s:%(name)s:%(message)s")
-    (folder,) = arguments
+    folder, *replies = arguments
+    store = store_through(int(replies[0])) if replies else None
     gc.collect()
     gc.freeze()  # the collector need not scan the libraries again
     try:
         import uvloop  # noqa: PLC0415 - Windows has none
     except ImportError:
-        return asyncio.run(work(Path(folder)))
-    return uvloop.run(work(Path(folder)))
+        return asyncio.run(work(Path(folder), store))
+    return uvloop.run(work(Path(folder), store))
 
 
 if __name__ == "__main__":

@@ -39,7 +39,7 @@ from clob_server.chain.operations.preconditions import read_until_valid
 from clob_server.chain.operations.registry import decode_work
 from clob_server.chain.operations.reserved import ReservedAmounts
 from clob_server.chain.tx.node import Node
-from clob_server.chain.tx.outbox import Outbox, clock_ms
+from clob_server.chain.tx.outbox import Outbox, StoreRecord, clock_ms
 from clob_server.chain.tx.remote_signer import RemoteSigner
 from clob_server.chain.tx.sender import Sender
 from clob_server.chain.tx.signer import LocalSigner, Signer
@@ -330,23 +330,26 @@ def read_genesis(reply: Reply) -> str:
     return block_hash
 
 
-def open_outbox(folder: Path, config: Config, operator: str) -> Outbox:
+def open_outbox(
+    folder: Path, config: Config, operator: str, store: StoreRecord | None = None
+) -> Outbox:
     """Open the outbox of an operator on a chain.
 
-    On a development chain, an outbox of another chain is renamed and a new one is created.
+    On a development chain, an outbox of another chain is renamed and a new one is created; not in a
+    cluster, whose log has the content of the old one. ``store`` stores commits in that log.
 
     Raises:
         OutboxError: the outbox cannot be opened.
         ForeignChainError: the outbox belongs to another chain or operator.
     """
-    outbox = Outbox(folder)
+    outbox = Outbox(folder, store)
     try:
         check_fact(outbox, "chain", str(config.chain_id))
         check_fact(outbox, "operator", operator)
         outbox.commit()
     except ForeignChainError:
         outbox.close()
-        if config.chain_id != DEVELOPMENT_CHAIN:
+        if config.chain_id != DEVELOPMENT_CHAIN or store is not None:
             raise
         rename_outbox(outbox.path)
         return open_outbox(folder, config, operator)

@@ -1,13 +1,15 @@
 """The outbox: rows survive a restart, nonces are unique, all signed bytes are stored."""
 
+import itertools
 import os
+import random  # noqa: TID251 - seeded, and outside the engine
 import subprocess
 import sys
 
 import apsw
 import pytest
 
-from clob_server.chain.tx.outbox import FILE, Outbox, OutboxError
+from clob_server.chain.tx.outbox import FILE, Outbox, OutboxBehindError, OutboxError
 from clob_server.chain.tx.steps import Draft, SignedTransaction
 
 NOW_MS = 1_700_000_000_000
@@ -44,7 +46,7 @@ def draft(operation, name, nonce, **more):
 
 
 def offer(number, fee=2**70):
-    return SignedTransaction(f"0x{number:064x}", bytes([number]), fee, fee - 1)
+    return SignedTransaction(f"0x{number:064x}", bytes([number % 256]), fee, fee - 1)
 
 
 def begin(outbox, name="first"):
@@ -275,3 +277,143 @@ def test_folder_that_cannot_be_created_is_rejected(tmp_path):
     (tmp_path / "file").write_bytes(b"")
     with pytest.raises(OutboxError, match="cannot be opened"):
         Outbox(tmp_path / "file" / "chain")
+
+
+# ----- in a cluster --------------------------------------------------------------------------
+
+
+class Kept:
+    """The records of a log."""
+
+    def __init__(self):
+        self.records = []
+
+    def __call__(self, number, data):
+        self.records.append((number, 10 * number, data))
+        return 10 * number
+
+    def follow(self, copy):
+        for record in self.records:
+            copy.follow(*record)
+
+
+def rows(path):
+    """Return the content of a closed outbox."""
+    db = apsw.Connection(str(path))
+    tables = ("facts", "operations", "steps", "offers")
+    found = {each: db.execute(f"SELECT * FROM {each}").fetchall() for each in tables}
+    db.close()
+    return found
+
+
+def change_at_random(rng, outbox, names):
+    """Make one of the changes of a worker."""
+    steps = outbox.from_nonce(0)
+    kind = rng.choice(("fact", "begin", "sign", "sign", "fail", "bump", "receipt", "reset", "lost",
+                       "error", "status", "discard", "oracle"))  # fmt: skip
+    operations = [each.number for each in outbox.newest(None, 100, None)]
+    if kind == "fact":
+        outbox.set_fact(rng.choice("abc"), str(rng.random()))
+    elif kind == "begin" or not operations:
+        begin(outbox, f"op {next(names)}")
+    elif kind in ("sign", "oracle"):
+        account = outbox.of("0xORACLE") if kind == "oracle" else outbox
+        made = draft(rng.choice(operations), f"tx {next(names)}", account.next_nonce())
+        account.insert_signed(made, offer(next(names), next(names)))
+    elif kind == "fail":
+        outbox.insert_failed(draft(rng.choice(operations), f"tx {next(names)}", None), "no")
+    elif kind in ("status", "discard"):
+        number = rng.choice(operations)
+        if kind == "discard":
+            outbox.discard_failures(number)
+        else:
+            outbox.set_status(number, rng.choice(("done", "failed", "stuck")), answer=b"{}")
+    elif steps:
+        number = rng.choice(steps).number
+        if kind == "bump":
+            outbox.add_transaction(number, offer(next(names), next(names)))
+        elif kind == "receipt":
+            outbox.record_receipt(number, "confirmed", "0x1", 5, b"[]", None)
+        elif kind == "reset":
+            outbox.reset_step(number)
+        elif kind == "lost":
+            outbox.mark_lost(number, "foreign")
+        else:
+            outbox.record_error(number, "underpriced")
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_copy_that_follows_the_records_is_equal_whichever_worker_wrote_them(tmp_path, seed):
+    rng, names, kept = random.Random(seed), itertools.count(1), Kept()
+    folders = [tmp_path / name for name in "ab"]
+    for number in range(12):
+        folder = folders[number % 2]
+        copy = Outbox(folder, is_copy=True)
+        kept.follow(copy)
+        copy.close()
+        outbox = Outbox(folder, kept)
+        for _ in range(30):
+            change_at_random(rng, outbox, names)
+            if rng.random() < 0.3:
+                outbox.commit()
+        if number % 3:
+            outbox.commit()
+        outbox.close()  # otherwise what it did not commit is lost
+    found = []
+    for folder in (*folders, tmp_path / "c"):
+        copy = Outbox(folder, is_copy=True)
+        kept.follow(copy)
+        assert copy.records == kept.records[-1][:2]
+        copy.close()
+        found.append(rows(copy.path))
+    assert len(found[0]["steps"]) > 20
+    assert found[0] == found[1] == found[2]
+
+
+def test_commit_that_the_log_does_not_store_is_not_made(tmp_path):
+    def reject(number, data):
+        raise OSError("no owner")
+
+    outbox = Outbox(tmp_path, reject)
+    begin(outbox)
+    with pytest.raises(OSError, match="no owner"):
+        outbox.commit()
+    outbox.close()
+    outbox = Outbox(tmp_path)
+    assert outbox.pending() == []
+    outbox.close()
+
+
+def test_record_that_was_stored_and_not_committed_is_made_good(tmp_path):
+    kept = Kept()
+
+    def store_and_die(number, data):
+        kept(number, data)
+        raise SystemExit
+
+    outbox = Outbox(tmp_path, store_and_die)
+    begin(outbox)
+    with pytest.raises(SystemExit):
+        outbox.commit()
+    outbox.close()
+    outbox = Outbox(tmp_path, is_copy=True)
+    kept.follow(outbox)
+    assert [each.id for each in outbox.pending()] == ["first"]
+    outbox.close()
+
+
+def test_copy_that_lacks_a_record_is_rejected_and_stays_as_it_is(tmp_path):
+    kept = Kept()
+    outbox = Outbox(tmp_path / "a", kept)
+    for name in ("one", "two"):
+        begin(outbox, name)
+        outbox.commit()
+    outbox.close()
+    copy = Outbox(tmp_path / "b", is_copy=True)
+    with pytest.raises(OutboxBehindError, match=r"record 2 .* follows operation 1 .* replace it"):
+        copy.follow(*kept.records[1])
+    assert copy.records == (0, 0)
+    kept.follow(copy)
+    kept.follow(copy)
+    assert [each.id for each in copy.pending()] == ["one", "two"]
+    copy.close()

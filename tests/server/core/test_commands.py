@@ -34,6 +34,7 @@ from clob_server.core.commands import (
     Owner,
     RecordCustody,
     RecordOpener,
+    RecordOutbox,
     RecordRestore,
     ReviseTrades,
     SendTrades,
@@ -262,6 +263,7 @@ GOLDEN = [
         TakeOver(now_ms=NOW_MS, owner=Owner(epoch=3, node="a", url="http://a", keys=b"\xab" * 16)),
         "af92cf0000018bcfe5687b9403a161a8687474703a2f2f61c410abababababababababababababababab",
     ),
+    (RecordOutbox(now_ms=NOW_MS, number=4, data=b"\x92\x01"), "b093cf0000018bcfe5687b04c4029201"),
 ]
 """A command of each kind and its bytes, which later versions must read."""
 
