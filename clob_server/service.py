@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, cast
@@ -18,22 +18,24 @@ from clob_server.auth.rate_limit import RateLimiter
 from clob_server.auth.sites import sites_of
 from clob_server.auth.tokens import tokens_of
 from clob_server.chain.client import ChainClient
-from clob_server.chain.config import LOOPBACK
+from clob_server.chain.config import LOOPBACK, OUTBOX_FOLDER
 from clob_server.chain.messages import OperationDone as ChainDone
 from clob_server.chain.messages import OperationFailed as ChainFailed
+from clob_server.cluster.chain_role import OutboxReplica
 from clob_server.cluster.followers import Followers
 from clob_server.cluster.forward import Forwarding
 from clob_server.cluster.leases import NodeSwitches
 from clob_server.cluster.node import ClusterNode, fingerprint
 from clob_server.cluster.replica import ReplicaSequencer
-from clob_server.cluster.workers import Workers
+from clob_server.cluster.workers import CHAIN_READS, Workers
 from clob_server.core.clock import CHECK_S, ClockGuard, boot_clock_ms, wall_clock_ms
 from clob_server.core.commands import DescribeExchange, ExchangeSettings, Owner
 from clob_server.core.identity import changed_exchange
 from clob_server.core.ids import Ids
 from clob_server.core.lifecycle import Lifecycle, Phase
 from clob_server.core.recovery import recover
-from clob_server.core.sequencer import Sequencer, expire_orders
+from clob_server.core.rejections import NotOwnerError
+from clob_server.core.sequencer import Committed, Sequencer, expire_orders
 from clob_server.core.state import ServerState
 from clob_server.core.switches import CancelSwitches
 from clob_server.dialects.polymarket import Polymarket
@@ -111,9 +113,10 @@ class Service(Server):
         self.request_ids: RequestIds = RequestIds()
         self.openapi: bytes = b"{}"
         self.admin_lock: asyncio.Lock = asyncio.Lock()
-        self.chain: ChainClient = ChainClient(
-            settings, self.folder, on_ready=self._on_chain_ready, on_end=self._on_operation_end
-        )
+        self.outbox: OutboxReplica | None = None
+        """The outbox of the chain worker; None outside of a cluster."""
+        self.chain: ChainClient = self._new_chain()
+        self._chain_turn: asyncio.Task[None] | None = None
         self.on_failure: Callable[[BaseException], None] = lambda error: None
         """Called when the log has failed, after which the process has to end."""
         self.operations_left: int = 0
@@ -143,7 +146,8 @@ class Service(Server):
         """
         self._log = log = await asyncio.to_thread(self._open_log)
         self.log: SqliteLog = cast("SqliteLog", log)  # the owner of the log uses it
-        self.chain.start()  # starts while the log is read
+        if self._commits:
+            self.chain.start()  # starts while the log is read
         self._ids_key: bytes = await asyncio.to_thread(
             ids_key, self.folder, lambda: recover(log)[0].num_orders
         )
@@ -160,6 +164,8 @@ class Service(Server):
         wait_s = self.clock.follow_log(lambda: self.state.now_ms, lambda: registry.ahead_ms)
         await asyncio.sleep(wait_s)
         self._build_core(log, event_hash)
+        if settings.log and self.chain.is_configured:
+            await self._open_outbox(log)
         self._build_orders()
         self._build_settlement()
         if settings.dialect == POLYMARKET:
@@ -179,9 +185,7 @@ class Service(Server):
         )
         self.history.follow(self.sequencer)
         self.sequencer.subscribe(self.resting.on_batch, self.history.on_batch, self.feed.on_batch)
-        self.sequencer.subscribe(self.switches.on_batch, self.settlement.stalls.on_batch)
-        if self.chain.is_configured:
-            self.sequencer.subscribe(self.settlement.on_batch)
+        self.sequencer.subscribe(self.switches.on_batch, self._on_settling_batch)
         run = asyncio.create_task(self.sequencer.run())
         run.add_done_callback(self._on_run_ended)
         self._tasks = [run, asyncio.create_task(self._watch_clock())]
@@ -194,7 +198,8 @@ class Service(Server):
             self._tasks.append(describing)
             if self.clock.is_sure:  # otherwise the reads start without it
                 await describing
-        await self.chain.wait_for_url()
+        if self._commits:
+            await self.chain.wait_for_url()
         self._log_start(log)
         if self._commits:
             self._begin_switches()
@@ -329,7 +334,8 @@ class Service(Server):
         )
         log.stream.follow_beats(lambda data: loop.call_soon_threadsafe(node.on_beat, data))
         replica.on_role, replica.on_owner = self._on_role, node.on_owner
-        self.forwarding = Forwarding(self._ids_key, node, replica)
+        reads = CHAIN_READS if self.chain.is_configured else frozenset[str]()
+        self.forwarding = Forwarding(self._ids_key, node, replica, reads)
         return replica
 
     def _build_switches(self) -> CancelSwitches:
@@ -362,9 +368,11 @@ class Service(Server):
             self._end_sweeps()
             assert isinstance(self.switches, NodeSwitches)
             self.switches.follow()
+            self._leave_chain()
             return
         self.guard.limiter.take_over()
         self.switches.take_over()
+        self._lead_chain()
         self._begin_sweeps()
         self._begin_switches()
         exchange = self._changed_exchange()
@@ -398,7 +406,7 @@ class Service(Server):
             self.lookup,
             self.sequencer.try_submit,
             Permissions(self.state, self.domain, self.clock_ms),
-            lambda: self.chain.operator,
+            self._operator,
         )
         self.cancels: OrderCancels = OrderCancels(
             self.sequencer, self.lookup, self.guard, self.domain, self.clock_ms
@@ -432,6 +440,16 @@ class Service(Server):
         self.placement.ask_for = self.settlement.wallets.ask_for
         self.settlement.wallets.followed = lambda: self.feed.channels.users.makers
 
+    def _operator(self) -> str | None:
+        """Return the operator of the chain; None while it is unknown.
+
+        Raises:
+            NotOwnerError: only the owner of the log knows the wallets on the chain.
+        """
+        if not self.sequencer.is_owner:
+            raise NotOwnerError("this process does not know the wallets on the chain")
+        return self.chain.operator
+
     def drain(self) -> None:
         """Accept no new orders; finish the accepted ones."""
         self.lifecycle.phase = Phase.DRAINING
@@ -449,13 +467,14 @@ class Service(Server):
         self.drain()
         if self.workers is not None:
             await self.workers.close(self.settings.grace_s / 2)
+        if self._chain_turn is not None:
+            await asyncio.wait((self._chain_turn,))
         if hasattr(self, "settlement"):
             self.feed.close()
             self.operations_left = self.operations.num_running
-            await self.operations.close()
-            await self.conditions.close()
-            await self.settlement.close()
-        await self.chain.close(self.settings.grace_s / 4)
+            await self._close_chain(self.chain, self._chain_parts)
+        else:
+            await self.chain.close(self.settings.grace_s / 4)
         if self._tasks:
             await self.switches.close()
             self.sequencer.stop()
@@ -471,6 +490,8 @@ class Service(Server):
             self.forwarding.close()
         if self.followers is not None:
             self.followers.close()
+        if self.outbox is not None:
+            self.outbox.close()
         if self._log is not None:
             await asyncio.to_thread(self._log.close)
 
@@ -493,6 +514,72 @@ class Service(Server):
             self.on_failure(error)
 
     # ----- the chain ---------------------------------------------------------------------------
+
+    def _new_chain(self) -> ChainClient:
+        return ChainClient(
+            self.settings,
+            self.folder,
+            on_ready=self._on_chain_ready,
+            on_end=self._on_operation_end,
+            outbox=self.outbox,
+        )
+
+    async def _open_outbox(self, log: Log) -> None:
+        """Let the outbox of this node follow the log; the worker of the owner writes it."""
+        self.outbox = OutboxReplica(self.folder / OUTBOX_FOLDER, self.sequencer)
+        await asyncio.to_thread(self.outbox.open, log)
+        self.chain = self._new_chain()
+        self.sequencer.subscribe(self.outbox.on_batch)
+
+    def _lead_chain(self) -> None:
+        """Connect to the chain, with new parts: those of an earlier ownership have ended."""
+        if self.outbox is not None:
+            self.chain = self._new_chain()
+            self._build_settlement()
+            self._take_turn(self._start_chain(self.chain))
+
+    def _leave_chain(self) -> None:
+        """End the work on the chain; the next owner continues it."""
+        if self.outbox is not None:
+            self._take_turn(self._close_chain(self.chain, self._chain_parts))
+
+    def _take_turn(self, work: Coroutine[Any, Any, None]) -> None:
+        """Do some work on the chain after the work before."""
+        before = self._chain_turn
+
+        async def run() -> None:
+            if before is not None:
+                await asyncio.wait((before,))
+            await work
+
+        self._chain_turn = asyncio.create_task(run())
+        self._chain_turn.add_done_callback(self._on_run_ended)
+
+    async def _start_chain(self, chain: ChainClient) -> None:
+        if chain is self.chain:
+            chain.start()
+
+    @property
+    def _chain_parts(self) -> tuple[Operations, MarketConditions, SettlementCoordinator]:
+        return self.operations, self.conditions, self.settlement
+
+    async def _close_chain(
+        self,
+        chain: ChainClient,
+        parts: tuple[Operations, MarketConditions, SettlementCoordinator],
+    ) -> None:
+        """Close the connection to the chain, and the parts that work with it."""
+        for part in parts:
+            await part.close()
+        await chain.close(self.settings.grace_s / 4)
+        if self.outbox is not None:
+            self.outbox.take_back()
+
+    def _on_settling_batch(self, batch: Sequence[Committed]) -> None:
+        """Hand a committed batch to the current parts that work with the chain."""
+        self.settlement.stalls.on_batch(batch)
+        if self.chain.is_configured:
+            self.settlement.on_batch(batch)
 
     async def _on_chain_ready(self) -> None:
         """Resume the work of a chain worker that ended."""

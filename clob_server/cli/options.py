@@ -272,8 +272,11 @@ def check_cluster(settings: Settings) -> None:
             raise SettingsError(f"{rule}; got {url!r}")
     if settings.node_url and not is_url(settings.node_url):
         raise SettingsError(f"--node-url must be an http or https URL; got {settings.node_url!r}")
-    if settings.chain_source != NO_CHAIN:
-        raise SettingsError(f"--log needs --chain none; got {settings.chain_source!r}")
+    if settings.chain_source == EMBEDDED:
+        raise SettingsError(
+            "--log needs --chain none or the URL of a node that all nodes of the cluster reach; "
+            f"got {settings.chain_source!r}"
+        )
     if settings.dialect != NO_DIALECT:
         raise SettingsError(f"--log needs --dialect none; got {settings.dialect!r}")
     if settings.demo:

@@ -18,9 +18,8 @@ from clob_server.cli.run import RECURSION_MAX, config_of, report
 from clob_server.cluster.forward import Forwarding
 from clob_server.cluster.node import Beat
 from clob_server.cluster.replica import ReplicaSequencer
-from clob_server.cluster.workers import OWNER_READS, WorkerNode, WorkerSettings
+from clob_server.cluster.workers import CHAIN_READS, OWNER_READS, WorkerNode, WorkerSettings
 from clob_server.core.clock import ClockGuard
-from clob_server.core.rejections import NotOwnerError
 from clob_server.core.sequencer import Sequencer
 from clob_server.history.shared import SharedHistory
 from clob_server.log import Log, Tail
@@ -72,7 +71,8 @@ class WorkerService(Service):
         described = self._described
         owner = Beat("worker 1", url="", address=described.owner, epoch=0, seq=0)
         node = WorkerNode(f"worker {described.number}", owner)
-        self.forwarding: Forwarding | None = Forwarding(self._ids_key, node, replica, OWNER_READS)
+        reads = OWNER_READS | CHAIN_READS if described.has_chain else OWNER_READS
+        self.forwarding: Forwarding | None = Forwarding(self._ids_key, node, replica, reads)
         return replica
 
     def _changed_exchange(self) -> None:
@@ -80,11 +80,6 @@ class WorkerService(Service):
 
     def _build_followers(self) -> None:
         """Build nothing: no process follows this one."""
-
-    def _build_orders(self) -> None:
-        """Build the handling of orders, except those whose wallets are on the chain."""
-        super()._build_orders()
-        self.placement.operator = reject_settling
 
     async def _begin_role(self, log: Log) -> None:
         """Connect to the owner, and report progress to it."""
@@ -107,11 +102,6 @@ class WorkerService(Service):
     def listen(self, url: str, port: int) -> None:
         """Note that clients are answered."""
         self.is_listening.set()
-
-
-def reject_settling() -> NoReturn:
-    """Reject an order of a market that settles; it goes to the owner, which knows the wallets."""
-    raise NotOwnerError("this process does not know the wallets on the chain")
 
 
 def main(arguments: Sequence[str]) -> int:

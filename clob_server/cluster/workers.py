@@ -22,14 +22,17 @@ from clob_server.settings import NO_CHAIN, Settings
 
 MODULE: Final = "clob_server.cli.worker"
 """Module that the processes run."""
+CHAIN_READS: Final = frozenset({
+    "admin_chain", "admin_settlement", "admin_list_operations", "admin_list_markets",
+    "admin_get_market", "list_dev_wallets", "get_receipt", "gasless_operation", "get_account",
+    "root", "list_markets", "get_market",
+})  # fmt: skip
+"""Routes whose reads need the chain, to which only the owner of the log is connected."""
 OWNER_READS: Final = frozenset({
     "admin_list_keys", "admin_get_limits", "admin_engine", "admin_get_clock", "admin_backup",
-    "admin_backup_frames", "admin_backup_snapshot", "admin_chain", "admin_settlement",
-    "admin_list_operations", "admin_list_markets", "admin_get_market", "list_dev_wallets",
-    "get_receipt", "gasless_operation", "get_account", "root", "health", "metrics",
+    "admin_backup_frames", "admin_backup_snapshot", "health", "metrics",
 })  # fmt: skip
-"""Routes whose reads the first process answers: they need what only it has, such as the chain, or
-are about the whole server."""
+"""Routes whose reads the first process answers: they are about the whole server."""
 SILENT_S: Final = 15
 """Seconds without a sign of life after which a worker is killed: its clients wait meanwhile."""
 
@@ -42,6 +45,8 @@ class WorkerSettings(msgspec.Struct, frozen=True):
     """Its number, from 2: the first process is number 1."""
     owner: str
     """Host and port at which the first process listens for workers."""
+    has_chain: bool
+    """Whether the first process is connected to a chain."""
 
 
 class WorkerProcess:
@@ -93,8 +98,10 @@ class Workers:
         if self._is_draining:
             return
         settings = replace(self._settings, port=port, chain=NO_CHAIN, demo=False)
+        has_chain = self._settings.chain_source != NO_CHAIN
         for number in range(2, settings.workers + 1):
-            worker = WorkerProcess(self._log, WorkerSettings(settings, number, self._owner))
+            described = WorkerSettings(settings, number, self._owner, has_chain)
+            worker = WorkerProcess(self._log, described)
             worker.supervisor.start()
             worker.supervisor.connect(self._sequencer)
             self.workers.append(worker)

@@ -7,6 +7,7 @@ from contextlib import suppress
 from typing import Final
 
 from clob_server.chain.events import ChainUpdate, SettlementResult, WalletHolding, Watched
+from clob_server.core.rejections import NotOwnerError
 from clob_server.core.sequencer import Build, SequencerStoppedError
 from clob_server.core.settlement_ledger import EndedTrade, HeldTrade
 from clob_server.settlement.operations import ChainContext, ChainPart, cancel
@@ -114,7 +115,7 @@ class ChainInbox(ChainPart):
                     self.on_watched(update)
                 else:
                     await self._apply(update)
-        except SequencerStoppedError:
+        except (SequencerStoppedError, NotOwnerError):
             self._queue = None
         except Exception as error:
             self._queue = None  # an update is missing: later ones must not be applied

@@ -17,6 +17,7 @@ from clob_server.api.problems import ApiError
 from clob_server.chain.client import Stage
 from clob_server.chain.messages import OperationDone, OperationFailed, OperationRejected
 from clob_server.core.commands import SendTrades
+from clob_server.core.rejections import NotOwnerError
 from clob_server.core.sequencer import SequencerStoppedError
 from clob_server.core.serialize import WALLET, custody_of
 from clob_server.core.settlement_ledger import HeldTrade
@@ -123,7 +124,7 @@ class TradeSender(ChainPart):
                 continue
             try:
                 await self._send()
-            except SequencerStoppedError:
+            except (SequencerStoppedError, NotOwnerError):
                 return
 
     def _next_due_s(self) -> float | None:
@@ -213,7 +214,7 @@ class TradeSender(ChainPart):
         """Log a batch of trades and start its operation.
 
         Raises:
-            SequencerStoppedError: nothing was logged.
+            SequencerStoppedError, NotOwnerError: nothing was logged.
         """
         retry = self._next_retry()
         name = f"{KIND}_{os.urandom(ID_BYTES).hex()}"

@@ -14,7 +14,7 @@ from clob.client import Client
 START_S = 60
 END_S = 30
 PAUSE_S = 0.05
-KEEP = ("CLOB_PURE_PYTHON", "CLOB_REQUIRE_ALL")
+KEEP = ("CLOB_PURE_PYTHON", "CLOB_REQUIRE_ALL", "CLOB_CHAIN_DIE")
 
 
 class PatientTransport(httpx.HTTPTransport):

@@ -24,7 +24,8 @@ def test_cluster_without_nats_server_names_what_is_missing(tmp_path, capsys):
     ("given", "text"),
     [
         ({"log": "10.0.0.1"}, "--log must be URLs that begin with nats://"),
-        ({"log": LOG, "chain": "embedded"}, "--log needs --chain none; got 'embedded'"),
+        ({"log": LOG}, "that all nodes of the cluster reach; got 'embedded'"),
+        ({"log": LOG, "chain": "embedded"}, "--log needs --chain none or the URL of a node"),
         ({"log": LOG, "chain": "none", "demo": "on"}, "--log cannot be used with --demo"),
         ({"log": LOG, "chain": "none", "node_url": "a"}, "--node-url must be an http or https"),
         ({"node_count": "3"}, "--node-count needs --log; got 3"),
