@@ -22,7 +22,7 @@ from clob_server.cli.exit_codes import FAILED, UNUSABLE, complain
 from clob_server.cli.options import read_settings, unknown_variables
 from clob_server.demo import Demo, keep_folder, reset_folder
 from clob_server.dialects.polymarket.login import HEADERS
-from clob_server.log import LogDamagedError
+from clob_server.log import ClusterUnreachableError, LogDamagedError
 from clob_server.service import Service
 from clob_server.settings import POLYMARKET, Settings, SettingsError
 from clob_server.telemetry import logging
@@ -58,8 +58,8 @@ def run(given: Mapping[str, str | None], environ: Mapping[str, str]) -> int:
     """Run a server with settings from the command line, by name, until it is stopped.
 
     Returns:
-        0 after a clean stop, 1 if the log is damaged or the server failed, 2 if settings or log are
-        unusable.
+        0 after a clean stop, 1 if the log is damaged, its servers are not reached or the server
+        failed, 2 if settings or log are unusable.
     """
     try:
         settings = read_settings(given, environ)
@@ -271,4 +271,5 @@ def report(error: Exception) -> int:
     if not isinstance(error, ClobError | OSError | ValueError):
         raise error
     code = getattr(error, "code", "FILE_UNUSABLE")
-    return complain(f"{code}: {error}", FAILED if isinstance(error, LogDamagedError) else UNUSABLE)
+    failed = isinstance(error, LogDamagedError | ClusterUnreachableError)
+    return complain(f"{code}: {error}", FAILED if failed else UNUSABLE)

@@ -62,9 +62,32 @@ def test_image_copies_what_the_build_reads_and_runs_without_rights():
     assert re.search(r"^HEALTHCHECK", text, re.MULTILINE)
 
 
-@pytest.mark.parametrize("name", ["server", "caddy"])
-def test_container_has_a_read_only_root(name):
-    services = re.split(r"^  (\w+):$", (DEPLOY / "compose.yaml").read_text(), flags=re.MULTILINE)
+@pytest.mark.parametrize(
+    ("file", "name"),
+    [
+        ("compose.yaml", "server"),
+        ("compose.yaml", "caddy"),
+        ("cluster.yaml", "log"),
+        ("cluster.yaml", "node"),
+    ],
+)
+def test_container_has_a_read_only_root(file, name):
+    services = re.split(r"^  (\w+):$", (DEPLOY / file).read_text(), flags=re.MULTILINE)
     text = services[services.index(name) + 1]
     assert "read_only: true" in text
     assert "cap_drop: [ALL]" in text
+
+
+def test_container_of_a_node_has_valid_settings():
+    text = (DEPLOY / "cluster.yaml").read_text()
+    given = dict(re.findall(r"^      (CLOB_\w+): (.+)$", text, re.MULTILINE))
+    machine = {"LOG_SERVERS": "nats://10.0.0.1:4222", "NODE_NAME": "a", "NODE_ADDRESS": "10.0.0.1"}
+    for name, value in machine.items():
+        given = {key: re.sub(rf"\${{{name}[^}}]*}}", value, each) for key, each in given.items()}
+    environ = {key: each.strip('"') for key, each in given.items()}
+    settings = read_settings({"chain": "none"}, environ)
+    assert (settings.log, settings.node) == (("nats://10.0.0.1:4222",), "a")
+    assert (settings.node_url, settings.node_port) == ("http://10.0.0.1:8000", 8100)
+    assert settings.node_count == 3
+    image = (DEPLOY / "Dockerfile").read_text()
+    assert "cluster" in re.search(r"'\.\[([a-z,]+)\]'", image).group(1)

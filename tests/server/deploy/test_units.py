@@ -1,5 +1,6 @@
 """The units of systemd are valid and confine the server."""
 
+import re
 import shutil
 import subprocess
 import sys
@@ -8,6 +9,7 @@ from pathlib import Path
 import pytest
 
 DEPLOY = Path(__file__).parents[3] / "deploy"
+PROGRAM = re.compile(r"^ExecStart=\S+ ", re.MULTILINE)
 EXPOSURE_MAX = 20
 """Largest exposure that ``systemd-analyze security`` may report, in tenths."""
 pytestmark = pytest.mark.skipif(
@@ -27,7 +29,7 @@ def analyze(*arguments):
 def units(tmp_path):
     """The units, with a program that exists here."""
     for unit in [*DEPLOY.glob("*.service"), *DEPLOY.glob("*.timer")]:
-        text = unit.read_text().replace("/opt/clob/bin/clob-server", sys.executable)
+        text = PROGRAM.sub(f"ExecStart={sys.executable} ", unit.read_text())
         (tmp_path / unit.name).write_text(text)
     return sorted(tmp_path.iterdir())
 
@@ -36,7 +38,7 @@ def test_units_are_valid(units):
     assert analyze("verify", *units) == ""
 
 
-@pytest.mark.parametrize("name", ["clob-server.service", "clob-backup.service"])
+@pytest.mark.parametrize("name", ["clob-server.service", "clob-backup.service", "nats.service"])
 def test_services_are_confined(units, name):
     threshold = [f"--threshold={EXPOSURE_MAX}", "--offline=yes"]
     [unit] = [each for each in units if each.name == name]
