@@ -7,6 +7,7 @@ import shutil
 import threading
 import time
 
+import httpx
 import pytest
 
 from clob_server.__main__ import main
@@ -227,3 +228,17 @@ def test_server_with_a_chain_joins_with_its_folder_and_its_outbox(tmp_path):
         server = ChainServer(third.live, node.url)
         server.faucet(user, "third")
         check_nonces(server, node)
+
+
+@pytest.mark.long
+def test_worker_processes_show_the_state_of_markets_on_the_chain(tmp_path):
+    with (
+        running(start_anvil()) as node,
+        live_server(tmp_path, chain=node.url, workers=2, rate_limits=False) as live,
+    ):
+        ChainServer(live, node.url).open_market("rain", "Will it rain?")
+        for _ in range(20):  # each connection is at either process
+            with httpx.Client(base_url=live.url, timeout=60) as http:
+                market = http.get("/api/markets/rain").json()
+                [listed] = http.get("/api/markets").json()
+            assert (market["chain"], listed["chain"]) == ("prepared", "prepared")
