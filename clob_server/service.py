@@ -12,7 +12,7 @@ import clob
 from clob.signing import Domain
 from clob_server import gauges
 from clob_server.api.request import RequestIds
-from clob_server.auth.api_keys import TOKENS, ids_key, secret
+from clob_server.auth.api_keys import IDS, TOKENS, ids_key, secret
 from clob_server.auth.guard import Guard
 from clob_server.auth.rate_limit import RateLimiter
 from clob_server.auth.sites import sites_of
@@ -40,7 +40,8 @@ from clob_server.core.state import ServerState
 from clob_server.core.switches import CancelSwitches
 from clob_server.dialects.polymarket import Polymarket
 from clob_server.dialects.polymarket import sockets as polymarket_sockets
-from clob_server.dialects.polymarket.credentials import FILE, CredentialStore
+from clob_server.dialects.polymarket.credentials import FILE as DIALECT_SECRET
+from clob_server.dialects.polymarket.credentials import CredentialStore
 from clob_server.dialects.polymarket.heartbeats import HeartbeatIds
 from clob_server.dialects.polymarket.markets import MarketIndex
 from clob_server.feed import FeedServer
@@ -321,7 +322,11 @@ class Service(Server):
         if not isinstance(log, ReplicatedLog):
             return Sequencer(log, self.state, self.clock.commit_ms, **options)
         settings, loop = self.settings, asyncio.get_running_loop()
-        keys = fingerprint(self.folder)
+        secrets = [IDS, TOKENS]
+        if settings.dialect == POLYMARKET:
+            secret(self.folder, DIALECT_SECRET)
+            secrets.append(DIALECT_SECRET)
+        keys = fingerprint(self.folder, secrets)
 
         def ownership(epoch: int) -> Owner:
             return Owner(epoch=epoch, node=node.name, url=node.url, keys=keys)
@@ -421,7 +426,7 @@ class Service(Server):
         self.polymarket: Polymarket = Polymarket(
             self,
             MarketIndex(self.state),
-            CredentialStore(secret(self.folder, FILE), self.state.registry),
+            CredentialStore(secret(self.folder, DIALECT_SECRET), self.state.registry),
             HeartbeatIds(self.state.registry),
         )
         self.sequencer.subscribe(self.polymarket.markets.on_batch)

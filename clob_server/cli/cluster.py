@@ -21,7 +21,9 @@ from clob.program import print_text
 from clob_server.auth.api_keys import IDS, TOKENS, secret
 from clob_server.cli.exit_codes import DONE, FAILED, UNUSABLE, complain
 from clob_server.cli.options import path_argument
+from clob_server.dialects.polymarket.credentials import FILE as DIALECT_SECRET
 from clob_server.log.files import make_folder
+from clob_server.settings import POLYMARKET
 
 NUM_SERVERS: Final = 3
 """Servers of the replicated log."""
@@ -211,7 +213,7 @@ def nodes_of(folder: Path, count: int, port: int, options: Sequence[str]) -> lis
         name = f"node{number + 1}"
         place = folder / name
         make_folder(place)
-        for kept in (IDS, TOKENS):
+        for kept in (IDS, TOKENS, *([DIALECT_SECRET] if POLYMARKET in options else [])):
             path = place / kept
             if not path.exists():
                 secret(place, kept)

@@ -277,8 +277,6 @@ def check_cluster(settings: Settings) -> None:
             "--log needs --chain none or the URL of a node that all nodes of the cluster reach; "
             f"got {settings.chain_source!r}"
         )
-    if settings.dialect != NO_DIALECT:
-        raise SettingsError(f"--log needs --dialect none; got {settings.dialect!r}")
     if settings.demo:
         raise SettingsError("--log cannot be used with --demo")
 
@@ -291,8 +289,6 @@ def check_workers(settings: Settings) -> None:
         raise SettingsError("--workers must be 1 on this system: ports cannot be shared")
     if settings.log:
         raise SettingsError("--workers must be 1 in a cluster; run more nodes instead")
-    if settings.dialect != NO_DIALECT:
-        raise SettingsError(f"--workers needs --dialect none; got {settings.dialect!r}")
 
 
 def check(settings: Settings, given: Mapping[str, Any]) -> None:

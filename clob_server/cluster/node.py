@@ -9,7 +9,7 @@ import asyncio
 import hashlib
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from math import inf
 from pathlib import Path
 from typing import Final
@@ -36,10 +36,10 @@ election among the servers of the log."""
 _LOG: Final = logging.getLogger("clob_server.cluster")
 
 
-def fingerprint(folder: Path) -> bytes:
+def fingerprint(folder: Path, names: Iterable[str] = (IDS, TOKENS)) -> bytes:
     """Return a hash of the secret files that all nodes share; the absent ones count as empty."""
     made = hashlib.blake2b(digest_size=16, person=b"clob node keys")
-    for name in (IDS, TOKENS):
+    for name in names:
         path = folder / name
         key = path.read_bytes() if path.exists() else b""
         made.update(key.ljust(KEY_BYTES, b"\0"))

@@ -164,7 +164,8 @@ class ReplicaSequencer(Sequencer):
         if owner is not None and self._keys not in (b"", owner.keys):
             raise KeysDifferError(
                 f"the secret files of this node differ from those of {owner.node}, the owner of the"
-                f" log since epoch {owner.epoch}; copy ids.key and tokens.key from its data folder"
+                f" log since epoch {owner.epoch}; copy ids.key, tokens.key and, with a dialect, "
+                "dialect.key from its data folder"
             )
 
     def resign(self) -> None:

@@ -8,7 +8,6 @@ import time
 
 import httpx
 
-from clob_server.auth.api_keys import IDS, TOKENS
 from tests.server.live import started
 from tests.server.log.nats_servers import running, wait_until
 
@@ -122,8 +121,8 @@ class Nodes:
         first, *others = self.nodes
         first.start()
         for node in others:
-            for name in (IDS, TOKENS):
-                shutil.copy(first.folder / name, node.folder / name)
+            for path in first.folder.glob("*.key"):
+                shutil.copy(path, node.folder / path.name)
             node.start()
         self.owner()
 

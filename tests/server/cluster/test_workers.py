@@ -360,7 +360,6 @@ def test_request_budgets_are_divided_among_the_processes(tmp_path):
     ("options", "reason"),
     [
         (["--workers", "0"], "--workers must be"),
-        (["--workers", "2", "--dialect", "polymarket"], "--workers needs --dialect none"),
         (["--workers", "2", "--log", "nats://a", "--chain", "none"], "--workers must be 1 in a"),
     ],
 )
