@@ -76,6 +76,10 @@ class Stage(enum.Enum):
 class SharedOutbox(Protocol):
     """The outbox of a cluster: what a worker stores is in the log first."""
 
+    @property
+    def floor(self) -> int:
+        """Records need higher numbers."""
+
     async def store(self, number: int, data: bytes) -> int:
         """Store a record in the log and return the number of its command."""
 
@@ -442,6 +446,7 @@ class ChainClient:
             fee_max_wei=wei_of(settings.chain_fee_max_gwei),
             tip_wei=wei_of(settings.chain_tip_gwei),
             in_cluster=self._outbox is not None,
+            outbox_floor=0 if self._outbox is None else self._outbox.floor,
         )
         self._send(config)
 

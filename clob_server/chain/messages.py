@@ -90,6 +90,8 @@ class Config(PipeMessage, frozen=True, kw_only=True):
     in_cluster: bool = False
     """Whether the outbox is stored in the log first; its answers come through a pipe of their own,
     see :class:`StoreRecord`."""
+    outbox_floor: int = 0
+    """In a cluster, records of the outbox need higher numbers."""
 
 
 class BeginOperation(PipeMessage, frozen=True, kw_only=True):

@@ -48,7 +48,7 @@ class OutboxReplica:
         file = self._file = Outbox(self._folder, is_copy=True)
         last = self._sequencer.state.registry.outbox_records
         number, seq = file.records
-        if number < last:
+        if number < self.floor:
             for record in records_of(log, max(seq, log.origin.seq)):
                 file.follow(*record)
         if (number := file.records[0]) < last:
@@ -70,6 +70,11 @@ class OutboxReplica:
                 self._later = [record]
             else:
                 self._later.append(record)
+
+    @property
+    def floor(self) -> int:
+        """Records need higher numbers."""
+        return self._sequencer.state.registry.outbox_floor
 
     async def store(self, number: int, data: bytes) -> int:
         """Store a record of the worker of this node; return the number of its command.

@@ -28,6 +28,9 @@ from clob_server.core.settlement_ledger import LedgerSnapshot, SettlementLedger
 
 DAY_MS: Final = 86_400_000
 """Time for which a grant counts."""
+RESTORE_GAP: Final = 1_000_000_000
+"""Numbers of orders, trades and records of the outbox that a restored log skips, since the replaced
+log may have used them; trades settle under their number."""
 DAY_UNITS: Final = 500
 """Units per wallet in that time, at most (decision 42)."""
 
@@ -206,6 +209,7 @@ class _Kept(msgspec.Struct, frozen=True, array_like=True):
     stalls: list[tuple[str, Stall]] = []
     owner: commands.Owner | None = None
     outbox_records: int = 0
+    outbox_floor: int = 0
 
 
 class Registry:
@@ -238,7 +242,9 @@ class Registry:
         self.owner: commands.Owner | None = None
         """The node that appends to the log of a cluster; None without one."""
         self.outbox_records: int = 0
-        """Number of the last record of the chain worker of a cluster."""
+        """Number of the last record of the chain worker of a cluster; 0 for none."""
+        self.outbox_floor: int = 0
+        """The next record must have a higher number."""
         self.ahead_ms: int = 0
         """How far the server's time was moved ahead of the clock, milliseconds."""
         self._delegate_nonces: dict[str, int] = {}
@@ -377,6 +383,9 @@ class Registry:
 
     def _record_restore(self, _: commands.RecordRestore) -> None:
         self.epoch += 1
+        if self.outbox_floor:  # outboxes may have later records of the replaced log
+            self.outbox_floor += RESTORE_GAP
+        self.outbox_records = 0
 
     def _advance_clock(self, command: commands.AdvanceClock) -> None:
         self.ahead_ms += command.advance_ms
@@ -385,11 +394,11 @@ class Registry:
         self.owner = command.owner
 
     def _record_outbox(self, command: commands.RecordOutbox) -> None:
-        if command.number <= self.outbox_records:
+        if command.number <= self.outbox_floor:
             raise InvalidCommandError(
-                f"record of the outbox must be above {self.outbox_records}; got {command.number}"
+                f"record of the outbox must be above {self.outbox_floor}; got {command.number}"
             )
-        self.outbox_records = command.number
+        self.outbox_records = self.outbox_floor = command.number
 
     # ----- snapshots ---------------------------------------------------------------------------
 
@@ -415,6 +424,7 @@ class Registry:
             stalls=sorted(self.stalls.items(), key=itemgetter(0)),
             owner=self.owner,
             outbox_records=self.outbox_records,
+            outbox_floor=self.outbox_floor,
         )
         return msgspec.msgpack.encode(kept)
 
@@ -454,6 +464,7 @@ class Registry:
         made.stalls = dict(kept.stalls)
         made.owner = kept.owner
         made.outbox_records = kept.outbox_records
+        made.outbox_floor = kept.outbox_floor
         return made
 
 

@@ -50,16 +50,12 @@ from clob_server.core.commands import (
     SignatureRecord,
 )
 from clob_server.core.fills import FillBuilder
-from clob_server.core.registry import Registry
+from clob_server.core.registry import RESTORE_GAP, Registry
 
 TRADES_PER_CHARGE: Final = 100
 """Trades of an order after which it is charged as one more order."""
 CHARGE_MS: Final = 60_000
 """How long a created order counts against the budget of its payer."""
-
-RESTORE_GAP: Final = 1_000_000_000
-"""Numbers of orders and trades that a restored log skips, since the replaced log may have used
-them; trades settle under their number."""
 
 _VERSION: Final = 5
 _OLDER: Final = (3, 4)

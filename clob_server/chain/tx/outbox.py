@@ -131,6 +131,7 @@ class Outbox:
     Args:
         folder: folder of the file; created if it is missing.
         store: stores each commit in the log of a cluster first; None outside of one.
+        floor: the log accepts records with higher numbers only.
         is_copy: whether it only follows records, which the log has if this file loses them.
 
     Raises:
@@ -138,11 +139,16 @@ class Outbox:
     """
 
     def __init__(
-        self, folder: Path, store: StoreRecord | None = None, *, is_copy: bool = False
+        self,
+        folder: Path,
+        store: StoreRecord | None = None,
+        *,
+        floor: int = 0,
+        is_copy: bool = False,
     ) -> None:
         self.path: Final[Path] = folder / FILE
         """Path of the file."""
-        self._store = store
+        self._store, self._floor = store, floor
         self._synchronous = "NORMAL" if is_copy else "FULL"
         self._next = OutboxCommit()
         self._is_closed = False
@@ -213,7 +219,8 @@ class Outbox:
     def commit(self) -> None:
         """Make all writes durable, in a cluster first in its log."""
         if self._store is not None and self._next.changes:
-            number, data = self.records[0] + 1, msgspec.msgpack.encode(self._next)
+            number = max(self.records[0], self._floor) + 1
+            data = msgspec.msgpack.encode(self._next)
             self._next.changes.clear()
             self._set_records(number, self._store(number, data))
         if self._db.in_transaction:

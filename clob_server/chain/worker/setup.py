@@ -342,7 +342,7 @@ def open_outbox(
         OutboxError: the outbox cannot be opened.
         ForeignChainError: the outbox belongs to another chain or operator.
     """
-    outbox = Outbox(folder, store)
+    outbox = Outbox(folder, store, floor=config.outbox_floor)
     try:
         check_fact(outbox, "chain", str(config.chain_id))
         check_fact(outbox, "operator", operator)

@@ -15,7 +15,8 @@ from clob_server import cli
 from clob_server.cli import backup
 from clob_server.core.commands import Budgets, RecordRestore, SetBudgets, encode
 from clob_server.core.recovery import commands_of, recover, replay_frame, take_snapshot
-from clob_server.core.state import RESTORE_GAP, ServerState
+from clob_server.core.registry import RESTORE_GAP
+from clob_server.core.state import ServerState
 from clob_server.log import LogDamagedError, SqliteLog, Tail
 from clob_server.log.backup import PART_BYTES, Contents, LogSource, copy_log
 from tests.server.crash import Load, Witness, prepare_folder

@@ -8,8 +8,9 @@ import pytest
 from clob import RejectedError
 from clob_server.chain.tx.outbox import Outbox, OutboxBehindError
 from clob_server.cluster.chain_role import OutboxReplica
-from clob_server.core.commands import RecordOutbox
+from clob_server.core.commands import RecordOutbox, RecordRestore
 from clob_server.core.recovery import recover
+from clob_server.core.registry import RESTORE_GAP
 from clob_server.core.sequencer import Sequencer
 from clob_server.log import SqliteLog
 from tests.server.engines import NOW_MS, engine_over
@@ -28,7 +29,7 @@ class Shared:
         await asyncio.to_thread(self._work, names)
 
     def _work(self, names):
-        outbox = Outbox(self._folder, self._store)
+        outbox = Outbox(self._folder, self._store, floor=self._replica.floor)
         for name in names:
             outbox.begin(name, "merge", b"{}", NOW_MS)
             outbox.commit()
@@ -131,6 +132,24 @@ async def test_second_worker_cannot_store_a_record_of_the_same_number(tmp_path, 
         with pytest.raises(RejectedError, match="above 1; got 1"):
             await replica.store(1, b"")
         assert engine.state.registry.outbox_records == 1
+
+
+async def test_outbox_of_a_restored_log_goes_on_above_the_records_of_the_replaced_one(
+    tmp_path, log
+):
+    async with node(tmp_path / "a", log) as (engine, replica, worker):
+        replica.release()
+        await worker.begin("one", "two")
+        replica.take_back()
+        await engine.submit(RecordRestore(replaced_seq=2))
+    async with node(tmp_path / "b", log) as (engine, replica, worker):  # its outbox was lost
+        replica.release()
+        assert begun(tmp_path / "b") == ["one", "two"]
+        await worker.begin("three")
+        assert engine.state.registry.outbox_records == RESTORE_GAP + 3
+    async with node(tmp_path / "a", log):
+        pass
+    assert begun(tmp_path / "a") == begun(tmp_path / "b") == ["one", "two", "three"]
 
 
 async def test_outbox_that_lacks_dropped_records_is_rejected(tmp_path, log):
