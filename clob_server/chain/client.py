@@ -187,6 +187,7 @@ class ChainClient:
         await self._worker_process.close(wait_s / 2)
         await self._node_process.close(wait_s / 2)
         self.worker.close()
+        self._is_started, self.state = False, None
 
     # ----- state ---------------------------------------------------------------------------------
 

@@ -152,6 +152,8 @@ def test_frozen_owner_sends_nothing_after_another_one_took_over(tmp_path):
         last.check(server)
         again.check(server)
         wait_until(lambda: owner.role() == "follower")
+        wait_until(lambda: owner.health()["chain"] == "elsewhere")
+        assert "clob_chain_head 0.0" in owner.http.get("/metrics").text
         check_nonces(server, node)
 
 
