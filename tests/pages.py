@@ -39,7 +39,9 @@ NEEDS = {
     "a public network": r"^(pip install|git clone|python -m tests.real.published|clob record wss:)",
     "a chain": r" --chain https://",
     "a key": r"^python -m clob_server\.chain\.signer ",
-    "a cluster": r"^clob-server cluster$|^kill -9|/health$| --log nats://|^  --|^clob-server run ",
+    "a cluster": (
+        r"^clob-server cluster( --|$)|^kill -9|/health$| --log nats://|^  --|^clob-server run "
+    ),
     "an installation": r"^make( (?!run|help)\w+)?$|^\.venv/",
     "minutes": (
         r"^make (test|bench)$|^CFLAGS=.* build_ext|^python -m benchmarks\b|^pytest benchmarks/"
