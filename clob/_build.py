@@ -17,7 +17,7 @@ MODULES: Final = (
     "clob.matcher.accounts",
     "clob.matcher.admission",
     "clob.matcher.order_index",
-    "clob.matcher.restoring",
+    "clob.matcher.snapshot_orders",
     "clob.matcher.engine",
     "clob.replay.check.fill_diff",
     "clob.replay.modes.rematch",

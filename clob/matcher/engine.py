@@ -4,7 +4,7 @@ All other commands are executed by the handlers that the engine gets as an argum
 (:mod:`clob.matcher.handlers`). Compiled from this text, with the types of ``engine.pxd``.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from clob.book.validation import show
@@ -20,7 +20,7 @@ from clob.events import (
     Trade,
 )
 from clob.market import Market
-from clob.matcher import complementary, entities, rejections, restoring, rollback
+from clob.matcher import complementary, entities, rejections, rollback, snapshot_orders
 from clob.matcher.amounts import resized, with_fees, with_policy
 from clob.matcher.entities import MarketState, OrderEntry
 from clob.matcher.order_index import OrderIndex
@@ -29,7 +29,7 @@ from clob.units import TIME_MAX
 
 if TYPE_CHECKING:
     from clob.book import Book
-    from clob.matcher.restoring import OrderReader
+    from clob.matcher.snapshot_orders import OrderReader
 
 BUY = Side.BUY
 GTC = TimeInForce.GTC
@@ -185,9 +185,15 @@ class Engine(OrderIndex):
 
     def restore_orders(
         self, reader: "OrderReader", market_state: MarketState, count: int, is_yes: bool
-    ) -> list[str | int]:
-        """Rest the next orders of a snapshot, see :mod:`clob.matcher.restoring`."""
-        return restoring.restore_orders(self, reader, market_state, count, is_yes)
+    ) -> None:
+        """Rest the orders of a book in a snapshot, see :mod:`clob.matcher.snapshot_orders`."""
+        snapshot_orders.restore_orders(self, reader, market_state, count, is_yes)
+
+    def order_pieces(
+        self, ids: list[str | int], makers: dict[str, int], has_outcomes: bool
+    ) -> "Iterator[bytes]":
+        """Yield the bytes of orders in a snapshot, see :mod:`clob.matcher.snapshot_orders`."""
+        return snapshot_orders.order_pieces(self, ids, makers, has_outcomes)
 
     def name_no(self, market: Market) -> None:
         """Set the NO token of a market that was added without one."""

@@ -40,6 +40,7 @@ cdef extern from *:
         cdef object id
         cdef object maker
         cdef object nonce
+        cdef object post_only
         cdef object price
         cdef object self_trade
         cdef object side

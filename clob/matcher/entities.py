@@ -237,7 +237,7 @@ def read_fields(
     return (
         (order.id, order.token, order.maker, order.side, order.price, order.size),
         (order.time_in_force, order.expiration_s, order.self_trade, order.nonce),
-        (order.collateral, order.fee_rate_bps, order.smart_wallet),
+        (order.collateral, order.fee_rate_bps, order.smart_wallet, order.post_only),
         (submit.now_ms, submit.market, submit.order),
         (submit.attachment, submit.client_id, submit.order_hash, submit.deadline_ms),
         (cancel.now_ms, cancel.market, cancel.order_id, cancel.maker),

@@ -8,7 +8,6 @@ that follow from others, like reserves, are left out.
 import hashlib
 from array import array
 from collections.abc import Iterator
-from itertools import islice
 from operator import attrgetter
 from typing import TYPE_CHECKING, TypeVar
 
@@ -18,7 +17,7 @@ from clob.codec import read, write
 from clob.codec.layout import is_view
 from clob.errors import ClobError, InvalidSnapshotError
 from clob.events import MatchType, RemovalReason
-from clob.matcher import order_index, rejections, restoring, settlement
+from clob.matcher import order_index, rejections, settlement, snapshot_orders
 from clob.matcher.state_records import (
     AccountState,
     FinishedState,
@@ -52,8 +51,8 @@ NOT_PAIRED = PairState(MatchType.DIRECT, 0)
 ORDER_BYTES_MIN = 20
 """The smallest size of an order; bounds the number of orders a snapshot can contain."""
 
-CHUNK_PIECES = 10_000
-"""Number of pieces joined at a time."""
+CHUNK_BYTES = 1_000_000
+"""Bytes joined at a time."""
 
 T = TypeVar("T")
 
@@ -80,9 +79,14 @@ def snapshot(engine: "Engine") -> bytes:
 
 def _chunks(engine: "Engine") -> Iterator[bytes]:
     """Yield the state in chunks: joining single pieces at the end would need twice the memory."""
-    pieces = _pieces(engine)
-    while chunk := b"".join(islice(pieces, CHUNK_PIECES)):
-        yield chunk
+    pieces, size = [], 0
+    for piece in _pieces(engine):
+        pieces.append(piece)
+        size += len(piece)
+        if size > CHUNK_BYTES:
+            yield b"".join(pieces)
+            pieces, size = [], 0
+    yield b"".join(pieces)
 
 
 def _pieces(engine: "Engine") -> Iterator[bytes]:
@@ -117,20 +121,10 @@ def _pieces(engine: "Engine") -> Iterator[bytes]:
     for entry in order_index.finished_orders(engine):
         removal = entry.removal or RemovalReason.CANCELLED
         yield write(FinishedState(entry.maker_state.market_state.market.id, entry.is_yes, removal))
-        yield _order_piece(entry, makers)
+        yield from engine.order_pieces([entry.order.id], makers, False)
     yield from (write(NonceState(*nonce)) for nonce in sorted(engine.nonces.items()))
     yield from map(write, accounts)
     yield from (write(SpentState(*hash_and_terms)) for hash_and_terms in spent)
-
-
-def _order_piece(entry: "OrderEntry", makers: dict[str, int]) -> bytes:
-    """Return the bytes of an order; the first one of a maker is followed by the maker's name."""
-    maker = entry.maker_state.maker
-    place = makers.get(maker)
-    if place is not None:
-        return write(entry.state(place))
-    makers[maker] = place = len(makers)
-    return write(entry.state(place)) + write(Text(maker))
 
 
 def order_ids(engine: "Engine") -> list[str | int]:
@@ -154,11 +148,7 @@ def _market_pieces(
     counts = (len(ids[0]), len(ids[1]), len(market_state.pending))
     yield write(MarketSnapshot(market_state.market, market_state.seq_book.seq, *counts))
     for side in ids:
-        for order_id in side:
-            entry = engine.entry_of(order_id)
-            if market_state.complementary:
-                yield write(OutcomeState(entry.is_yes))
-            yield _order_piece(entry, makers)
+        yield from engine.order_pieces(side, makers, market_state.complementary)
     for seq, pending in market_state.pending.items():
         yield write(
             PendingState(
@@ -314,7 +304,7 @@ def check_order(state: OrderSnapshot) -> None:
 
 def check_numbers(numbers: "array[int]", last: int) -> None:
     """Raise if two orders share a number, or one is above the last number."""
-    if not restoring.are_distinct(numbers):
+    if not snapshot_orders.are_distinct(numbers):
         raise ValueError("two orders have the same number")
     if max(numbers, default=0) > last:
         raise ValueError(f"order number {max(numbers)} is above {last}, the last one")
@@ -361,12 +351,13 @@ def _restore_market(engine: "Engine", reader: StructReader) -> None:
         engine.asleep_starts.append(len(engine.asleep_offsets))
         engine.asleep_books.append((market_state, is_yes))
         if not market_state.complementary:
-            ids += engine.restore_orders(reader, market_state, count, is_yes)
+            engine.restore_orders(reader, market_state, count, is_yes)
             continue
         for _ in range(count):
             of_token = reader.take(OutcomeState).is_yes
             ids += engine.restore_book(market_state, reader.orders(1), of_token)
-    check_queues(market_state, ids)
+    if market_state.complementary:
+        check_queues(market_state, ids)
     market_state.seq_book.seq = state.seq
     for _ in range(state.pending):
         _restore_pending(engine, market_state, reader)
