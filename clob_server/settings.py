@@ -198,8 +198,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     history_days: int = 0
     """Days that finished orders and trades stay in history; 0 keeps them forever."""
     snapshot_commands: int = 100_000
-    """Fewest commands between two snapshots; a large state has more, until the log since has a
-    quarter of its bytes. 0 takes none."""
+    """Fewest commands between two snapshots; a large state has more, until the log since has an
+    eighth of its bytes. 0 takes none."""
     trades_kept: int = 10_000
     """Recent trades of a market kept in memory."""
     auto_markets: bool = True

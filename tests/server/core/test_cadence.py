@@ -49,7 +49,7 @@ def test_snapshot_of_a_large_state_waits_for_a_share_of_its_bytes_in_the_log(tmp
 
 
 def test_commands_before_the_last_snapshot_do_not_count(tmp_path):
-    made = cadence(tmp_path, 5, size=8, seq=10)
+    made = cadence(tmp_path, 5, size=2 * LOG_SHARE, seq=10)
     made.add(10, 10_000)
     assert not made.is_due
     made.add(15, 1)
