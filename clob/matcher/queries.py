@@ -29,10 +29,13 @@ if TYPE_CHECKING:
 def record_of(entry: "OrderEntry") -> OrderRecord:
     """Return the public record of an order."""
     order, submitted = entry.order, entry.submitted
-    filled = order.size - entry.remaining
-    whole = submitted.collateral
-    if whole is None:
-        whole = collateral_of(submitted.size, submitted.price)
+    filled, amount = order.size - entry.remaining, 0
+    if filled:
+        whole = submitted.collateral
+        if whole is None:
+            whole = collateral_of(submitted.size, submitted.price)
+        # A replacement may have enlarged the order.
+        amount = filled_amount(order.side, min(filled, submitted.size), submitted.size, whole)
     return OrderRecord(
         market=entry.maker_state.market_state.market.id,
         order=submitted,
@@ -41,8 +44,7 @@ def record_of(entry: "OrderEntry") -> OrderRecord:
         status=status_of(traded=filled > 0, left=entry.remaining > 0, resting=entry.resting),
         filled=filled,
         remaining=entry.remaining if entry.resting else 0,
-        # A replacement may have enlarged the order.
-        filled_amount=filled_amount(order.side, min(filled, submitted.size), submitted.size, whole),
+        filled_amount=amount,
         filled_collateral=entry.filled_collateral,
         number=entry.number,
         accepted_ms=entry.accepted_ms,
