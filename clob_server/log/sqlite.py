@@ -33,7 +33,15 @@ from clob_server.log.base import (
     Snapshot,
     Tail,
 )
-from clob_server.log.files import NEW_SUFFIX, Folder, make_file, make_folder, sync_file, sync_folder
+from clob_server.log.files import (
+    NEW_SUFFIX,
+    TIP,
+    Folder,
+    make_file,
+    make_folder,
+    sync_file,
+    sync_folder,
+)
 
 DATABASE: Final = "log.db"
 """File name of the database."""
@@ -102,6 +110,8 @@ class SqliteLog(Log):
         self._pages = 0
         names = (DATABASE, f"{DATABASE}-wal") if vfs is None else ()
         self._paths = [self._folder / name for name in names]
+        # A text: a Path takes 8 µs to look for it, after each commit, beside the next request.
+        self._tip_path = os.fspath(self._folder / TIP)
         self._identities: list[int] = []
         try:
             make_folder(self._folder)
@@ -351,7 +361,7 @@ class SqliteLog(Log):
 
     def tidy(self) -> None:
         """Run a checkpoint if the write-ahead log has many pages; write a lost tip again."""
-        if self._paths and not self._failed and not (self._folder / files.TIP).exists():
+        if self._paths and not self._failed and not os.path.exists(self._tip_path):
             self._files.replace(files.TIP, files.encode_tip(self.tail))
         if self._pages > CHECKPOINT_PAGES and not self._failed:
             self._pages = 0
