@@ -52,6 +52,10 @@ INT_MAX: Final = 2**63 - 1
 CHECKPOINT_PAGES: Final = 250
 """Pages in the write-ahead log above which :meth:`SqliteLog.tidy` runs a checkpoint."""
 
+OPENED_BYTES_MAX: Final = 2**26
+"""Most bytes of the frames after the newest snapshot that stay in memory from their check at open
+until the first commit, so that the recovery does not read and check them again."""
+
 _CURE: Final = (
     "`clob-server restore` installs a backup or, with --accept-tail, this log up to its present end"
 )
@@ -113,6 +117,7 @@ class SqliteLog(Log):
         # A text: a Path takes 8 µs to look for it, after each commit, beside the next request.
         self._tip_path = os.fspath(self._folder / TIP)
         self._identities: list[int] = []
+        self._opened: list[Frame] = []
         try:
             make_folder(self._folder)
             if vfs is None:
@@ -186,12 +191,16 @@ class SqliteLog(Log):
         data = self._files.read(files.TIP)
         tip = None if data is None else files.decode_tip(data)
         found = tip is not None and tip.seq <= self.tail.seq and self.has_end(tip)
-        num_bytes = 0
+        num_bytes, opened = 0, []
         for frame in self._walk(self.tail):
             self.tail = Tail(frame.first_seq + frame.count - 1, frame.chain_hash)
             num_bytes += sum(map(len, frame.raw))
             found = found or self.tail == tip
+            opened.append(frame)
+            if num_bytes > OPENED_BYTES_MAX:
+                opened.clear()
         self.num_bytes: int = num_bytes
+        self._opened = opened if num_bytes <= OPENED_BYTES_MAX else []
         if not accept_tail:
             self._check_tip(tip, found)
         for name in files.snapshot_names(self._files):
@@ -241,6 +250,7 @@ class SqliteLog(Log):
 
     def _end_at(self, tail: Tail) -> None:
         """Write the tip after a commit; raise if the files of the log lost their names."""
+        self._opened = []
         self._files.overwrite(files.TIP, files.encode_tip(tail))
         if self._paths and self._stored() != self._identities:
             self._rescue()
@@ -378,6 +388,9 @@ class SqliteLog(Log):
     # ----- reading ---------------------------------------------------------------------------
 
     def _walk(self, before: Tail) -> Iterator[Frame]:
+        if self._opened and before.seq + 1 == self._opened[0].first_seq:
+            yield from self._opened
+            return
         keys: list[int] = []
         try:
             for frame in read_frames(
@@ -486,6 +499,7 @@ class SqliteLog(Log):
     def _delete(self, last: Tail) -> int:
         origin = last.seq, last.chain_hash
         with self._commit(f"dropping commands up to {last.seq}"), self._db:
+            self._opened = []
             self._db.execute("DELETE FROM frames WHERE first<=?", (last.seq,))
             count = self._db.changes()
             self._db.execute("UPDATE origin SET seq=?, chain_hash=?", origin)

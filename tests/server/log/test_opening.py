@@ -18,7 +18,7 @@ from clob_server.cli.verify import audit
 from clob_server.core.commands import ENGINE, encode
 from clob_server.core.recovery import recover, take_snapshot
 from clob_server.core.state import ServerState, outcome_of
-from clob_server.log import LogDamagedError, SqliteLog, Tail
+from clob_server.log import LogDamagedError, SqliteLog, Tail, sqlite
 from clob_server.log.files import encode_tip
 from tests.matchers import market, sell
 from tests.server.engines import signed
@@ -277,3 +277,18 @@ def test_verify_reports_the_wrong_state_of_either_snapshot(tmp_path, state, age)
         log.put_snapshot(msgspec.structs.replace(wrong, state=right.state))
         with pytest.raises(Exception, match=f"state of command {wrong.seq} differs"):
             audit(log)
+
+
+@pytest.mark.parametrize("bytes_max", [0, 700, 2**20])
+def test_frames_that_stay_in_memory_from_the_open_are_read_like_those_of_the_file(
+    tmp_path, state, monkeypatch, bytes_max
+):
+    monkeypatch.setattr(sqlite, "OPENED_BYTES_MAX", bytes_max)
+    with contextlib.closing(SqliteLog(tmp_path)) as log:
+        start, end = SNAPSHOTS[-1], log.tail.seq
+        opened = [list(log.read(after)) for after in (start, start + PER_FRAME)]
+        assert recover(log)[0].snapshot() == state
+        log.append([encode(todo()[-1])], end, event_hash=ZERO_HASH)
+        *first, last = log.read(start)
+        assert (first, last.first_seq) == (opened[0], end + 1)
+        assert list(log.read(start + PER_FRAME))[:-1] == opened[1]
