@@ -93,8 +93,8 @@ class Supervisor:
         return None if self._process is None else self._process.pid
 
     def start(self) -> None:
-        """Start the process; it receives frames from :meth:`connect` on."""
-        self._task = asyncio.create_task(self._keep_running())
+        """Start the process unless it was; it receives frames from :meth:`connect` on."""
+        self._task = self._task or asyncio.create_task(self._keep_running())
 
     def kill(self) -> None:
         """End the process; the next one starts anew."""

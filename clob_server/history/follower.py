@@ -107,6 +107,11 @@ class Replica:
         """The copy of the state, restored before the first command: an idle follower has none."""
         return self._restored()
 
+    def prepare(self) -> None:
+        """Restore the state now if commands are missing, while the server restores its own."""
+        if not self._ends_at_tail:
+            _ = self._state
+
     @cached_property
     def _rows(self) -> HistoryRows:
         return HistoryRows(self._state)
@@ -341,6 +346,7 @@ def main(arguments: Sequence[str]) -> int:
         )
         write_number(replica.at.seq)
         write_number(replica.written)
+        replica.prepare()
         follow(replica, sys.stdin.fileno(), write_number)
     except (ForeignHistoryError, apsw.SQLError, *DAMAGE) as error:
         _LOG.error("history is moved aside and rebuilt: %s: %s", type(error).__name__, error)

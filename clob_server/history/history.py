@@ -210,7 +210,15 @@ class History:
             on_report=self._on_written,
             on_started=self._on_follower_started,
         )
-        self._supervisor.start()
+        # With nothing to write, the start of its process can wait for the recovery of the server.
+        if not await self._is_complete():
+            self._supervisor.start()
+
+    async def _is_complete(self) -> bool:
+        """Return whether the history file has all commands of the log."""
+        with suppress(ApiError):
+            return ends_at(await self.read(StoreReader.applied), self._log.tail)
+        return False
 
     def _open_store(self) -> HistoryStore:
         """Open the history file, and bring it up to the end of the log."""
@@ -249,6 +257,7 @@ class History:
         RECOVERING until it is complete.
         """
         if self._supervisor is not None:
+            self._supervisor.start()
             self._supervisor.connect(self._engine)
             with suppress(ApiError):
                 applied = await self.read(StoreReader.applied)
