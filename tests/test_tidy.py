@@ -9,6 +9,7 @@ import re
 import tokenize
 from collections import defaultdict
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
@@ -75,6 +76,7 @@ PROSE = {
     ),
 }
 COMMENT = re.compile(r"(?m)^\s*#\s?(.*)$")
+FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 pytestmark = pytest.mark.skipif(
     not (ROOT / "clob").is_dir(), reason="not here: the package is installed, not in the tree"
@@ -94,9 +96,33 @@ def text_of(path):
     return path.read_text()
 
 
+class Outline(NamedTuple):
+    """The parts of a module that rules are about. All trees at once would take a gigabyte."""
+
+    functions: list[tuple[str, int]]
+    """The name and the number of lines of each function."""
+    classes: list[str]
+    imports: list[str]
+    """The dotted names that the module imports, outside functions."""
+    docstrings: list[str]
+
+
 @functools.cache
-def tree_of(path):
-    return ast.parse(text_of(path))
+def outline_of(path):
+    tree = ast.parse(text_of(path))
+    nodes = list(ast.walk(tree))
+    return Outline(
+        [(node.name, length_of(node)) for node in nodes if isinstance(node, FUNCTIONS)],
+        [node.name for node in tree.body if isinstance(node, ast.ClassDef)],
+        list(imported_names(path, tree)),
+        [
+            node.value.value
+            for node in nodes
+            if isinstance(node, ast.Expr)
+            and isinstance(node.value, ast.Constant)
+            and isinstance(node.value.value, str)
+        ],
+    )
 
 
 def find_banned(paths, banned):
@@ -129,11 +155,10 @@ def length_of(function):
 
 def test_functions_are_short():
     assert not [
-        f"{name_of(path)}: {node.name}: {length_of(node)} lines"
+        f"{name_of(path)}: {name}: {lines} lines"
         for path in PYTHON
-        for node in ast.walk(tree_of(path))
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
-        and length_of(node) > FUNCTION_LINES_MAX
+        for name, lines in outline_of(path).functions
+        if lines > FUNCTION_LINES_MAX
     ]
 
 
@@ -149,14 +174,14 @@ def test_folders_are_narrow():
 
 def outside_functions(node):
     for child in ast.iter_child_nodes(node):
-        if not isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef):
+        if not isinstance(child, FUNCTIONS):
             yield child
             yield from outside_functions(child)
 
 
-def imported_names(path):
+def imported_names(path, tree):
     """Return the dotted names that a module imports."""
-    for node in outside_functions(tree_of(path)):
+    for node in outside_functions(tree):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -170,7 +195,7 @@ def import_graph():
     graph = {}
     for module, path in modules.items():
         graph[module] = set()
-        for name in imported_names(path):
+        for name in outline_of(path).imports:
             if re.search(r"\._[a-z]+_c\b", name):  # a compiled twin; its Python twin counts
                 continue
             while name and name not in modules:
@@ -248,9 +273,9 @@ def test_short_modules_have_several_importers():
 def test_class_names_are_unique():
     modules = defaultdict(list)
     for path in PACKAGES:
-        for node in tree_of(path).body:
-            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
-                modules[node.name].append(module_of(path))
+        for name in outline_of(path).classes:
+            if not name.startswith("_"):
+                modules[name].append(module_of(path))
     assert not {name: names for name, names in modules.items() if len(names) > 1}
 
 
@@ -305,14 +330,7 @@ def prose_of(path):
         return [text]
     if path.suffix != ".py":
         return [*re.findall(r'"""(.*?)"""', text, re.DOTALL), *COMMENT.findall(text)]
-    docstrings = [
-        node.value.value
-        for node in ast.walk(tree_of(path))
-        if isinstance(node, ast.Expr)
-        and isinstance(node.value, ast.Constant)
-        and isinstance(node.value.value, str)
-    ]
-    return [*docstrings, *COMMENT.findall(text)]
+    return [*outline_of(path).docstrings, *COMMENT.findall(text)]
 
 
 def without_code(text):
