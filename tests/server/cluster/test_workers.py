@@ -82,10 +82,25 @@ def connected_to(live, process):
         raise AssertionError(f"no connection to the {process}")
 
 
-@pytest.fixture
-def live(tmp_path):
-    with live_server(tmp_path, workers=2, rate_limits=False) as running:
+@contextlib.contextmanager
+def two_processes(folder, **settings):
+    """Run a server with one worker within the block."""
+    with live_server(folder, workers=2, **settings) as running:
         eventually(lambda: metric(running, "clob_workers") == 1)
+        yield running
+
+
+@pytest.fixture(scope="module")
+def live(tmp_path_factory):
+    """The server of the tests that leave its processes running."""
+    with two_processes(tmp_path_factory.mktemp("live"), rate_limits=False) as running:
+        yield running
+
+
+@pytest.fixture
+def mortal(tmp_path):
+    """The server of one test, which ends a process or damages a file."""
+    with two_processes(tmp_path, rate_limits=False) as running:
         yield running
 
 
@@ -142,29 +157,29 @@ def test_invalid_requests_get_the_same_answer_from_both(live):
             assert bodies[0] == bodies[1]
 
 
-def test_killed_worker_is_started_again_and_loses_nothing(live):
+def test_killed_worker_is_started_again_and_loses_nothing(mortal):
     maker, market = Maker(), MarketIds()
     placed = []
     for _ in range(3):
-        with connected_to(live, WORKER) as worker:
+        with connected_to(mortal, WORKER) as worker:
             for _ in range(10):
                 response = worker.post("/api/orders", json=maker.signed(market, SELL))
                 placed.append(response.json()["orderId"])
-        [pid] = workers_of(live)
+        [pid] = workers_of(mortal)
         os.kill(pid, signal.SIGKILL)
-        eventually(lambda pid=pid: workers_of(live) not in ([], [pid]))
-        eventually(lambda: metric(live, "clob_workers") == 1)
-    assert metric(live, "clob_worker_deaths") == 3
+        eventually(lambda pid=pid: workers_of(mortal) not in ([], [pid]))
+        eventually(lambda: metric(mortal, "clob_workers") == 1)
+    assert metric(mortal, "clob_worker_deaths") == 3
     query = {"maker": maker.address, "limit": 100}
     for process in (FIRST, WORKER):
-        with connected_to(live, process) as client:
+        with connected_to(mortal, process) as client:
             listed = [each["id"] for each in client.get("/api/orders", params=query).json()]
             assert sorted(listed) == sorted(placed)
 
 
-def test_workers_end_with_the_first_process(live):
-    [pid] = workers_of(live)
-    live.kill()
+def test_workers_end_with_the_first_process(mortal):
+    [pid] = workers_of(mortal)
+    mortal.kill()
     eventually(lambda: not os.path.exists(f"/proc/{pid}"))
 
 
@@ -205,11 +220,12 @@ def test_worker_starts_with_what_was_there_before(tmp_path):
         placed = live.http.post("/api/orders", json=maker.signed(market, SELL)).json()
         live.http.post("/api/orders", json=maker.signed(market, BUY, price=99))
         assert live.stop() == 0
-    with live_server(tmp_path, workers=2, rate_limits=False) as live:
-        eventually(lambda: metric(live, "clob_workers") == 1)
-        with connected_to(live, WORKER) as worker:
-            path = f"/api/orders/{placed['orderId']}"
-            assert eventually(lambda: worker.get(path).json()["status"] in ("filled", "matched"))
+    with (
+        two_processes(tmp_path, rate_limits=False) as live,
+        connected_to(live, WORKER) as worker,
+    ):
+        path = f"/api/orders/{placed['orderId']}"
+        assert eventually(lambda: worker.get(path).json()["status"] in ("filled", "matched"))
 
 
 def write_slowly(target, frames):
@@ -290,13 +306,13 @@ def test_orders_stay_until_the_last_websocket_of_any_process_ends(live):
     eventually(lambda: not is_open(live, placed["orderId"]))
 
 
-def test_end_of_a_worker_cancels_the_orders_that_its_websockets_held(live):
+def test_end_of_a_worker_cancels_the_orders_that_its_websockets_held(mortal):
     maker, market = Maker(), MarketIds()
-    with held(live, maker, by_worker=True), connected_to(live, FIRST) as first:
+    with held(mortal, maker, by_worker=True), connected_to(mortal, FIRST) as first:
         order = maker.signed(market, SELL)
         path = f"/api/orders/{first.post('/api/orders', json=order).json()['orderId']}"
         assert first.get(path).json()["status"] == "open"
-        [pid] = workers_of(live)
+        [pid] = workers_of(mortal)
         os.kill(pid, signal.SIGKILL)
         eventually(lambda: first.get(path).json()["status"] == "cancelled")
 
@@ -305,8 +321,7 @@ def test_end_of_a_worker_cancels_the_orders_that_its_websockets_held(live):
 
 
 def test_urls_behind_a_proxy_are_the_same_from_both_processes(tmp_path):
-    with live_server(tmp_path, workers=2, trusted_proxies=("127.0.0.1",)) as live:
-        eventually(lambda: metric(live, "clob_workers") == 1)
+    with two_processes(tmp_path, trusted_proxies=("127.0.0.1",)) as live:
         for process in (FIRST, WORKER):
             with connected_to(live, process) as client:
                 body = client.get("/", headers={"X-Forwarded-Proto": "https"}).json()
@@ -328,14 +343,14 @@ def test_metrics_have_the_requests_of_all_processes(live):
     assert len(families) == len(set(families))
 
 
-def test_history_that_is_rebuilt_is_read_by_workers_again(live):
+def test_history_that_is_rebuilt_is_read_by_workers_again(mortal):
     maker, market = Maker(), MarketIds()
-    with connected_to(live, WORKER) as worker:
+    with connected_to(mortal, WORKER) as worker:
         placed = worker.post("/api/orders", json=maker.signed(market, SELL)).json()["orderId"]
         path = f"/api/orders/{placed}"
         worker.request("DELETE", path, json={"maker": maker.address})
         assert worker.get(path).json()["status"] == "cancelled"
-        (live.folder / FILE).unlink()
+        (mortal.folder / FILE).unlink()
         again = worker.post("/api/orders", json=maker.signed(market, SELL)).json()["orderId"]
         worker.request("DELETE", f"/api/orders/{again}", json={"maker": maker.address})
         for order_id in (placed, again):
@@ -371,17 +386,16 @@ def test_settings_that_workers_cannot_have_are_rejected(tmp_path, options, reaso
 
 
 @pytest.mark.long
-def test_frozen_worker_is_replaced(live):
-    [pid] = workers_of(live)
+def test_frozen_worker_is_replaced(mortal):
+    [pid] = workers_of(mortal)
     os.kill(pid, signal.SIGSTOP)
-    eventually(lambda: workers_of(live) not in ([], [pid]))
-    eventually(lambda: metric(live, "clob_workers") == 1)
+    eventually(lambda: workers_of(mortal) not in ([], [pid]))
+    eventually(lambda: metric(mortal, "clob_workers") == 1)
 
 
 @pytest.mark.parametrize("host", ["localhost", "0.0.0.0", "::1"])
 def test_all_processes_listen_at_the_host_of_the_settings(tmp_path, host):
-    with live_server(tmp_path, workers=2, host=host, allowed_hosts=("*",)) as live:
-        eventually(lambda: metric(live, "clob_workers") == 1)
+    with two_processes(tmp_path, host=host, allowed_hosts=("*",)) as live:
         [worker] = workers_of(live)
         port = live.url.rpartition(":")[2]
         address = "[::1]" if host == "::1" else "127.0.0.1"
@@ -402,8 +416,7 @@ def answers(url):
 @pytest.mark.parametrize("history", ["process", "thread"])
 def test_past_is_read_at_both_processes(tmp_path, history):
     maker, market = Maker(), MarketIds()
-    with live_server(tmp_path, workers=2, rate_limits=False, history=history) as live:
-        eventually(lambda: metric(live, "clob_workers") == 1)
+    with two_processes(tmp_path, rate_limits=False, history=history) as live:
         for side in (SELL, BUY):
             order = maker.signed(market, side, price=50)
             placed = live.http.post("/api/orders", json=order).json()["orderId"]
@@ -422,8 +435,7 @@ def test_past_is_read_at_both_processes(tmp_path, history):
 
 @pytest.mark.long
 def test_demo_runs_with_workers(tmp_path):
-    with live_server(tmp_path / "demo", workers=2, demo=True) as live:
-        eventually(lambda: metric(live, "clob_workers") == 1)
+    with two_processes(tmp_path / "demo", demo=True) as live:
         with connected_to(live, WORKER) as worker:
             [market] = worker.get("/api/markets").json()
             trades = f"/api/markets/{market['marketId']}/trades"
