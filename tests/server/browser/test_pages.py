@@ -33,10 +33,10 @@ def server(live):
     return SettlingServer(live).set_up()
 
 
-@pytest.fixture(params=["light", "dark"])
-def page(request, browser, live):
+@pytest.fixture
+def page(browser, live):
     """A page that must log no errors and send requests only to the server."""
-    context = browser.new_context(base_url=live.url, color_scheme=request.param)
+    context = browser.new_context(base_url=live.url)
     page = context.new_page()
     page.set_default_timeout(WAIT_MS)
     errors, requests = [], []
@@ -79,12 +79,6 @@ def place(live, market, token, price):
 def bids(board):
     """Return the size and the price of each bid in the ladder, best first."""
     return board.locator("#ladder .ladder-row:has(.bid:not(:empty))").locator(".price, .bid")
-
-
-def scheme_of(page):
-    return (
-        "dark" if page.evaluate("matchMedia('(prefers-color-scheme: dark)').matches") else "light"
-    )
 
 
 # ----- API reference -------------------------------------------------------------------------
@@ -167,7 +161,7 @@ def test_invalid_token_shows_an_error_and_no_dashboard(page):
 
 
 def test_api_key_is_created_used_and_deactivated(board, live):
-    name = f"key {scheme_of(board)}"
+    name = "key of a bot"
     board.click("text=Create a key")
     board.fill("#key-form [name=name]", name)
     board.fill("#key-form [name=makers]", MAKER)
@@ -182,8 +176,7 @@ def test_api_key_is_created_used_and_deactivated(board, live):
 
 
 def test_market_is_opened_halted_and_resolved(board, live):
-    scheme = scheme_of(board)
-    name, tokens = f"m-{scheme}", ("7001", "7002") if scheme == "light" else ("7003", "7004")
+    name, tokens = "storm", ("7001", "7002")
     create_market(board, name, tokens)
     row = board.locator(f"#market-{name}")
     assert "Is <b>this</b> a question?" in row.inner_text()
@@ -200,8 +193,7 @@ def test_market_is_opened_halted_and_resolved(board, live):
 
 
 def test_displayed_book_follows_changes(board, live):
-    scheme = scheme_of(board)
-    name, token = f"b-{scheme}", "8001" if scheme == "light" else "8003"
+    name, token = "followed", "8001"
     create_market(board, name, (token, f"{token}0"))
     board.click(f"#market-{name} a")
     sync_api.expect(board.locator("#book-state")).to_contain_text("live")
@@ -265,7 +257,7 @@ def test_dashboard_shows_the_chain_and_its_operations(board, live):
 
 
 def test_market_with_only_a_question_is_prepared_on_the_chain(board, live):
-    name = f"asked-{scheme_of(board)}"
+    name = "asked"
     board.click("text=Open a market")
     board.fill("[name=marketId]", name)
     board.fill("[name=question]", "Is this a question?")
@@ -279,24 +271,23 @@ def test_dashboard_shows_the_settlement_of_a_trade(board, server):
     sync_api.expect(row).to_contain_text("settles")
     row.locator("a").click()
     sync_api.expect(board.locator("#book-state")).to_contain_text("live")
-    price = 41 if scheme_of(board) == "light" else 42
-    server.trade(server.trader(), server.trader(), price)
+    server.trade(server.trader(), server.trader(), 41)
     trade = board.locator("#tape tbody tr").first
-    sync_api.expect(trade).to_contain_text(f"bought ▲ {price}¢1settled")
+    sync_api.expect(trade).to_contain_text("bought ▲ 41¢1settled")
     server.until_settled()
     _, tx = next(iter(server.settlements_by_id().values()))
     sync_api.expect(trade).to_have_attribute("title", f"direct; settlement settled {tx}")
     board.reload()
     board.wait_for_selector("#market-rain")
     board.click("#market-rain a")
-    sync_api.expect(trade).to_contain_text(f"{price}¢1settled")
+    sync_api.expect(trade).to_contain_text("41¢1settled")
     sync_api.expect(board.locator("#settlement-difference")).to_have_text("0")
     operation = board.locator("#operations tr", has_text="settle").first
     sync_api.expect(operation).to_contain_text(f"settleTx confirmed {tx[:12]}")
 
 
 def test_market_that_settles_is_opened_with_the_checkbox(board, server):
-    name = f"settled-{scheme_of(board)}"
+    name = "settled"
     board.click("text=Open a market")
     board.fill("[name=marketId]", name)
     board.fill("[name=question]", "Is this a question?")

@@ -9,13 +9,12 @@ from clob.replay.report import write_report
 from tests.clients.conftest import FOLDER
 from tests.replay.report.runs import run, several
 from tests.server.browser.conftest import IN_BROWSER, WAIT_MS
+from tests.server.browser.ui_pages import findings, needs_axe, sync_api
 from tests.server.live import live_server, started
 from tests.server.meta.operators import token_of
 
-sync_api = pytest.importorskip("playwright.sync_api")
 BUILT_DOCS = FOLDER.parents[2] / "build" / "docs"
 DOCS = ("index.html", "start.html", "reference/http.html", "concepts/orders-over-http.html")
-AXE = FOLDER / "node_modules" / "axe-core" / "axe.min.js"
 pytestmark = IN_BROWSER
 MAKER = "0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266"
 BIDS = "#ladder .bid:not(:empty)"
@@ -138,20 +137,7 @@ def test_page_fits_a_phone(browser, live, path):
 # ----- axe-core --------------------------------------------------------------------------------
 
 
-def findings(page):
-    """Return the serious and critical findings of axe-core on a page."""
-    page.evaluate(AXE.read_text())
-    found = page.evaluate("axe.run()")["violations"]
-    return [
-        (each["id"], [node["html"][:200] for node in each["nodes"]][:3])
-        for each in found
-        if each["impact"] in ("serious", "critical")
-    ]
-
-
-needs_axe = pytest.mark.skipif(
-    not AXE.is_file(), reason="not here: axe-core is not installed, see `make clients`"
-)
+BARRIERS = ("serious", "critical")
 schemes = pytest.mark.parametrize("scheme", ["light", "dark"])
 
 
@@ -162,7 +148,7 @@ def test_report_has_no_serious_barriers(browser, tmp_path, scheme):
     write_report(run(several(), collateral=300 * 10**18, outcome={0: 100}), report)
     page = browser.new_context(color_scheme=scheme).new_page()
     page.goto(report.as_uri())
-    assert findings(page) == []
+    assert findings(page, BARRIERS) == []
     page.context.close()
 
 
@@ -173,5 +159,5 @@ def test_documentation_has_no_serious_barriers(browser, scheme):
     page = browser.new_context(color_scheme=scheme).new_page()
     for name in DOCS:
         page.goto((BUILT_DOCS / name).as_uri())
-        assert findings(page) == [], name
+        assert findings(page, BARRIERS) == [], name
     page.context.close()

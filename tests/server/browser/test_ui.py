@@ -8,20 +8,23 @@ import signal
 import pytest
 
 from clob_server.demo.market import MARKET
-from tests.clients.conftest import FOLDER
-from tests.server.browser.ui_pages import CHROMIUM, LIVE, WAIT_MS, launched, sync_api
+from tests.server.browser.ui_pages import (
+    CHROMIUM,
+    LIVE,
+    WAIT_MS,
+    findings,
+    launched,
+    needs_axe,
+    sync_api,
+)
 from tests.server.engines import write_markets
 from tests.server.live import live_server
 from tests.server.meta.operators import operator_of, token_of
 
-AXE = FOLDER / "node_modules" / "axe-core" / "axe.min.js"
 pytestmark = [
     pytest.mark.long,
     pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed"),
 ]
-needs_axe = pytest.mark.skipif(
-    not AXE.is_file(), reason="not here: axe-core is not installed, see `make clients`"
-)
 WIDE = {"width": 1440, "height": 900}
 PHONE = {"width": 390, "height": 844}
 NAMES = ("__proto__", "constructor", "a:b:c", "...", "-", "_", "x" * 64)
@@ -220,33 +223,37 @@ IGNORED = ("the server responded with a status of 404", "the server responded wi
 """Console messages of the browser for rejections that a state shows."""
 states = pytest.mark.parametrize("state", STATES, ids=lambda state: state.__name__)
 schemes = pytest.mark.parametrize("scheme", ["light", "dark"])
-sizes = pytest.mark.parametrize("size", [WIDE, PHONE], ids=["wide", "phone"])
-looks = pytest.mark.parametrize(
-    ("size", "scheme"), [(WIDE, "light"), (PHONE, "dark")], ids=["wide-light", "phone-dark"]
-)
 
 
 # ----- accessible ----------------------------------------------------------------------------
 
 
-def findings(page):
-    """Return all findings of axe-core, also minor ones."""
-    page.evaluate(AXE.read_text())
-    return [
-        (each["id"], [node["html"][:200] for node in each["nodes"]][:3])
-        for each in page.evaluate("axe.run()")["violations"]
-    ]
+def check_accessible(page, width_px):
+    assert findings(page) == []
+    assert page.evaluate("document.documentElement.scrollWidth") <= width_px
 
 
 @needs_axe
 @states
-@looks
-def test_state_has_no_findings_and_fits_the_window(browser, live, state, scheme, size):
-    context = {"color_scheme": scheme, "viewport": size}
+def test_wide_light_state_has_no_findings_and_is_reached_by_the_tab_key(browser, live, state):
+    context = {"color_scheme": "light", "viewport": WIDE}
     with visit(browser, live, "/web/icon.svg", IGNORED, **context) as page:
         state(page, live)
-        assert findings(page) == []
-        assert page.evaluate("document.documentElement.scrollWidth") <= size["width"]
+        check_accessible(page, WIDE["width"])
+        for place in range(1, min(page.evaluate(TABBABLE), TABS)):
+            page.keyboard.press("Tab")
+            found, is_shown, name = page.evaluate(FOCUSED)
+            assert (found, is_shown) == (place, True), name
+
+
+@needs_axe
+@states
+def test_phone_dark_state_has_no_findings_and_moves_nothing_on_request(browser, live, state):
+    context = {"color_scheme": "dark", "viewport": PHONE, "reduced_motion": "reduce"}
+    with visit(browser, live, "/web/icon.svg", IGNORED, **context) as page:
+        state(page, live)
+        assert page.evaluate(MOVING) == []
+        check_accessible(page, PHONE["width"])
 
 
 @needs_axe
@@ -265,31 +272,13 @@ def test_frozen_page_has_no_findings(browser, live, scheme):
         expect(page, LIVE).to_contain_text("live")
 
 
-@states
-def test_tab_key_reaches_all_controls_in_order_and_shows_the_focus(browser, live, state):
-    with visit(browser, live, "/web/icon.svg", IGNORED, viewport=WIDE) as page:
-        state(page, live)
-        for place in range(1, min(page.evaluate(TABBABLE), TABS)):
-            page.keyboard.press("Tab")
-            found, is_shown, name = page.evaluate(FOCUSED)
-            assert (found, is_shown) == (place, True), name
-
-
-@states
-def test_nothing_moves_for_readers_who_ask_for_less_motion(browser, live, state):
-    with visit(browser, live, "/web/icon.svg", IGNORED, reduced_motion="reduce") as page:
-        state(page, live)
-        assert page.evaluate(MOVING) == []
-
-
 # ----- hostile texts -------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", NAMES)
-@sizes
-def test_hostile_market_is_shown_as_text(browser, live, name, size):
+def test_hostile_market_is_shown_as_text(browser, live, name):
     question = QUESTIONS[NAMES.index(name)]
-    with visit(browser, live, "/ui", viewport=size) as page:
+    with visit(browser, live, "/ui", viewport=PHONE) as page:
         link = page.locator("clob-markets a", has_text=question)
         sync_api.expect(link).to_have_count(1)
         link.click()
@@ -297,7 +286,9 @@ def test_hostile_market_is_shown_as_text(browser, live, name, size):
         expect(page, LIVE).to_contain_text("live")
         expect(page, "clob-ladder").to_contain_text("one side is empty")
         assert page.title() == f"clob: {question}".strip()
-        assert page.evaluate("document.documentElement.scrollWidth") <= size["width"]
+        for size in (PHONE, WIDE):
+            page.set_viewport_size(size)
+            assert page.evaluate("document.documentElement.scrollWidth") <= size["width"]
 
 
 @pytest.mark.parametrize("name", ["%", "%E0%A4", "%zz", "a+b"])

@@ -16,7 +16,6 @@ from tests.chain.wallets import UNIT
 from tests.chain.workers import working
 from tests.server.api.conftest import SECRET
 from tests.server.api.makers import good, operator_token
-from tests.server.browser.test_ui import findings, needs_axe
 from tests.server.browser.test_ui_trade import (
     FOCUSED,
     Extension,
@@ -28,7 +27,14 @@ from tests.server.browser.test_ui_trade import (
     tab_to,
     with_extension,
 )
-from tests.server.browser.ui_pages import CHROMIUM, LIVE, launched, sync_api
+from tests.server.browser.ui_pages import (
+    CHROMIUM,
+    LIVE,
+    findings,
+    launched,
+    needs_axe,
+    sync_api,
+)
 from tests.server.live import live_server
 
 pytestmark = [

@@ -16,8 +16,16 @@ from tests.chain.settling_server import SETTINGS, SettlingServer
 from tests.chain.wallets import UNIT, read
 from tests.server.api.conftest import SECRET
 from tests.server.api.makers import good, operator_token
-from tests.server.browser.test_ui import findings, needs_axe
-from tests.server.browser.ui_pages import CHROMIUM, LIVE, WAIT_MS, launched, opened, sync_api
+from tests.server.browser.ui_pages import (
+    CHROMIUM,
+    LIVE,
+    WAIT_MS,
+    findings,
+    launched,
+    needs_axe,
+    opened,
+    sync_api,
+)
 from tests.server.live import live_server
 from tests.signings import DOMAIN, EXCHANGE
 

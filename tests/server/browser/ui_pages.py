@@ -9,6 +9,8 @@ import time
 
 import pytest
 
+from tests.clients.conftest import FOLDER
+
 sync_api = pytest.importorskip("playwright.sync_api")
 CHROMIUM = os.environ.get("CLOB_CHROMIUM") or shutil.which("chromium")
 OPTIONS = ("--no-sandbox", "--disable-gpu", "--disable-background-networking")
@@ -17,6 +19,23 @@ sync_api.expect.set_options(timeout=WAIT_MS)
 CHUNK = 65_536
 LIVE = "clob-connection .badge.open"
 """Selector of the badge of a connection whose data is current."""
+AXE = FOLDER / "node_modules" / "axe-core" / "axe.min.js"
+needs_axe = pytest.mark.skipif(
+    not AXE.is_file(), reason="not here: axe-core is not installed, see `make clients`"
+)
+
+
+def findings(page, impacts=None):
+    """Return the findings of axe-core on a page: all, or those of some impacts."""
+    # The value of an evaluated text is copied from the browser: nothing, and of the findings only
+    # those that are read here.
+    page.evaluate(f"{AXE.read_text()}\n;null")
+    found = page.evaluate("axe.run({resultTypes: ['violations']}).then((done) => done.violations)")
+    return [
+        (each["id"], [node["html"][:200] for node in each["nodes"]][:3])
+        for each in found
+        if impacts is None or each["impact"] in impacts
+    ]
 
 
 @contextlib.contextmanager
