@@ -76,6 +76,8 @@ def test_responses_match_the_openapi_document_in_a_long_run(tmp_path, environmen
         "verifying_contract": "0x5FbDB2315678afecb367f032d93F642f64180aa3",
     }
     settings = {"environment": environment, "rate_limits": False, **domain}
+    # The short test asks the other phases as the operator of a test environment.
+    phases = ("--phases", "fuzzing,stateful") if environment == "test" and with_token else ()
     with live_server(tmp_path / "data", **settings) as live:
         token = token_of(live) if with_token else None
-        ask_everything(live, tmp_path, "-n", "5", token=token)
+        ask_everything(live, tmp_path, "-n", "5", *phases, token=token)
