@@ -26,7 +26,7 @@ from tests.chain.chains import (
     wrap,
 )
 from tests.chain.nodes import KINDS
-from tests.chain.test_node_faults import NODE_FAULTS, QUICK
+from tests.chain.test_node_faults import NODE_FAULTS, settings_for
 from tests.chain.wallets import STABLE_UNIT, UNIT
 
 DAYS = int(os.environ.get("CLOB_CHAIN_DAYS", "1"))
@@ -122,14 +122,14 @@ class Day:
         fault, times = self.random.choice(list(NODE_FAULTS)), self.random.randint(0, 6)
         is_killed = self.random.random() < 0.3
         with contextlib.ExitStack() as stack:
-            worker = stack.enter_context(self.chain.worker(**QUICK))
+            worker = stack.enter_context(self.chain.worker(**settings_for(fault)))
             for name, body, _ in operations:
                 worker.start(name, body)
             with self.chain.proxy.inject(NODE_FAULTS[fault](None, times=times)):
                 self.transfer_meanwhile(operations)
                 if is_killed:
                     worker.kill()
-                    worker = stack.enter_context(self.chain.starting(**QUICK))
+                    worker = stack.enter_context(self.chain.starting(**settings_for(fault)))
                     worker.ready()
                     for name, body, _ in operations:
                         worker.start(name, body)

@@ -23,14 +23,16 @@ from tests.chain.proxy import (
 )
 
 pytestmark = pytest.mark.long
-QUICK = {"rpc_timeout_s": 0.5, "bump_after_s": 0.5}
+QUICK = {"bump_after_s": 0.5}
+SLOW, HASTY_S = "is slow", 1.0
+"""The fault that a timeout finds, and the timeout of its tests, which a busy machine may exceed."""
 STOCK = 12
 HTML = b"<html><body>502 Bad Gateway</body></html>"
 
 NODE_FAULTS = {
     "drops connections": lambda method, **more: Drop(method, **more),
     "drops its answers": lambda method, **more: DropAnswer(method, **more),
-    "is slow": lambda method, **more: Delay(1.0, method, **more),
+    SLOW: lambda method, **more: Delay(HASTY_S + 1, method, **more),
     "answers 500": lambda method, **more: Raw(500, b"", method, **more),
     "answers 429": lambda method, **more: Raw(429, b"slow down", method, **more),
     "answers HTML": lambda method, **more: Raw(200, HTML, method, **more),
@@ -57,6 +59,11 @@ def chain(request, tmp_path_factory):
 @pytest.fixture(scope="module")
 def pool(chain):
     return OperationPool(chain, STOCK)
+
+
+def settings_for(fault_name):
+    """Return the settings of a worker that has to notice a fault."""
+    return QUICK | {"rpc_timeout_s": HASTY_S} if fault_name == SLOW else QUICK
 
 
 def is_rejected(result):
@@ -119,7 +126,7 @@ def test_node_of_another_chain_is_not_used(chain, pool):
 def test_temporary_faults_do_not_fail_an_operation(chain, pool, fault_name):
     methods = METHODS[KINDS.index(chain.node.kind) :: 2]  # the other kind of node has the others
     operations = pool.take(*["merge"] * len(methods))
-    with chain.worker(**QUICK) as worker:
+    with chain.worker(**settings_for(fault_name)) as worker:
         for number, (method, operation) in enumerate(zip(methods, operations, strict=True)):
             before, name = BalancesBefore(chain, [operation]), next(chain.names)
             since = worker.keep(name, operation.body)
@@ -135,7 +142,7 @@ def test_operation_waits_for_an_unreachable_node(chain, pool, fault_name, number
     fault = AfterSending(
         calls_of_merge(chain, operation)[number // 2 % 4], NODE_FAULTS[fault_name](None)
     )
-    with chain.worker(**QUICK) as worker:
+    with chain.worker(**settings_for(fault_name)) as worker:
         with chain.proxy.inject(fault):
             since = worker.start(name, operation.body)
             state = worker.state(lambda state: not state.reachable, since)
