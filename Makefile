@@ -3,8 +3,13 @@
 PYTHON ?= python3
 VENV ?= .venv
 PYTEST_ARGS ?=
-# Many tests wait for servers, so that one process per processor leaves processors idle.
-WORKERS ?= $(shell expr $$(nproc 2>/dev/null || getconf _NPROCESSORS_ONLN) + 1)
+PROCESSORS := $(shell nproc 2>/dev/null || getconf _NPROCESSORS_ONLN)
+# Many tests wait for servers, disks and blocks: for two fifths of the time, one process per processor
+# leaves the processors idle.
+WORKERS ?= $(shell expr $(PROCESSORS) \* 3 / 2 + 1)
+# One process runs all tests of a file, which share servers and nodes. The files run in the order of
+# conftest.py: ordered by their number of tests, the longest would run last and alone.
+PYTEST = $(BIN)/pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 BIN := $(abspath $(VENV))/bin
 # cython-lint looks for pycodestyle on PATH.
@@ -60,9 +65,8 @@ run:  ## Serve a demo on 127.0.0.1:8000: a market in which two bots trade.
 	@$(SET_HOOKS)
 	$(BIN)/python -m clob_server --demo
 
-# One process runs all tests of a file, which share servers and nodes.
 test: build  ## Run the tests and the examples of README and docs, on all processors.
-	$(BIN)/pytest -n $(WORKERS) --dist loadfile $(PYTEST_ARGS)
+	$(PYTEST) $(PYTEST_ARGS)
 
 clients:  ## Install the JavaScript clients that some tests use, from npm.
 	npm install --prefix tests/clients/js --no-audit --no-fund --no-package-lock
@@ -78,11 +82,9 @@ nats:  ## Put nats-server into build/nats, for tests of the replicated log: from
 contracts: compilers  ## Compile the contracts and write their ABI and bytecode into the package.
 	node clob_server/chain/contracts/build.mjs build/contracts
 
-# A long test may take half an hour. The files run in the order of the tree: ordered by their number
-# of tests, the longest would run last and alone.
+# A long test may take half an hour.
 test-long: build  ## Run the long tests, on all processors.
-	CLOB_LONG=1 $(BIN)/pytest -m long -n $(WORKERS) --dist loadfile --no-loadscope-reorder \
-		-o timeout=1800 -o faulthandler_timeout=3600 $(PYTEST_ARGS)
+	CLOB_LONG=1 $(PYTEST) -m long -o timeout=1800 -o faulthandler_timeout=3600 $(PYTEST_ARGS)
 
 # Prints what it does: -s. 100 kills and 30 partitions take about twenty minutes.
 test-cluster: build nats  ## Kill and separate processes of a cluster under load, and check everything.
@@ -126,7 +128,7 @@ first-hour: $(TOOLS)  ## Measure from a clone to trading and to a checked backte
 	$(BIN)/python -m tests.release.clone
 
 # Compiles a copy of the package and copies the tests next to it. Sanitizers write to the file
-# descriptor of stderr, which pytest must not capture.
+# descriptor of stderr, which pytest must not capture. A report ends the process, which fails its test.
 SANITIZE_DIR := build/sanitize
 SANITIZE_TESTS ?= tests/differential tests/replay/sim tests/replay/modes tests/signing
 sanitize: build  ## Run tests of compiled code under the address and undefined-behaviour sanitizers.
@@ -137,7 +139,8 @@ sanitize: build  ## Run tests of compiled code under the address and undefined-b
 	cd $(SANITIZE_DIR) && PYTHONMALLOC=malloc PYCRYPTODOME_DISABLE_DEEPBIND=1 \
 		ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 \
 		LD_PRELOAD="$$(gcc -print-file-name=libasan.so)" \
-		$(BIN)/python -m pytest --capture=sys $(SANITIZE_TESTS) $(PYTEST_ARGS)
+		$(BIN)/python -m pytest --capture=sys -n $(PROCESSORS) --dist loadfile \
+		--no-loadscope-reorder $(SANITIZE_TESTS) $(PYTEST_ARGS)
 
 instructions: build  ## Count the instructions of fixed streams under valgrind; fails if they grow.
 	$(BIN)/python -m benchmarks.instructions
