@@ -78,6 +78,7 @@ settings.load_profile("long" if LONG else "short")
 LONGEST = (
     "test_cluster_faults.py",
     "test_contract.py",
+    "test_cluster.py",
     "test_crashes.py",
     "test_simulation.py",
     "test_history.py",
