@@ -246,7 +246,7 @@ async def test_frames_that_arrive_during_the_start_of_a_worker_are_applied(tmp_p
     settings = Settings(data_dir=str(tmp_path), port=0, chain="none", workers=2, rate_limits=False)
     (tmp_path / "ids.key").write_bytes(bytes(32))
     (tmp_path / "ids.key").chmod(0o600)
-    described = WorkerSettings(settings, 2, f"127.0.0.1:{port}")
+    described = WorkerSettings(settings, 2, f"127.0.0.1:{port}", has_chain=False)
     process = start_process(described, ["-m", MODULE, "0", str(end), end_hash])
     try:
         pump = threading.Thread(target=write_slowly, args=(process.stdin.fileno(), frames))
