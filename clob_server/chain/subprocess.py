@@ -41,7 +41,9 @@ class Replies:
     """
 
     def __init__(self) -> None:
-        self.reader, self._writer = os.pipe()
+        reader, self._writer = os.pipe()
+        self.reader: Final[int] = reader
+        """File descriptor that the process reads from."""
 
     def send(self, number: int) -> None:
         """Send a number, unless the process has ended."""
