@@ -181,10 +181,15 @@ class BuildExtensions(build_ext):
         super().copy_extensions_to_source()
 
     def write_hashes(self, folder: Path) -> None:
-        """Write the hashes of the sources of what was built into a folder."""
+        """Write the hashes of the sources of what was built into a folder.
+
+        The compiled forms of modules that were removed or renamed since are deleted.
+        """
         file = folder / "clob" / "_built.json"
-        hashes = json.loads(file.read_text()) if file.exists() else {}
-        hashes |= {ext.name: hash_of(sources_of(ext.name)) for ext in self.extensions}
+        before = json.loads(file.read_text()) if file.exists() else {}
+        hashes = {ext.name: hash_of(sources_of(ext.name)) for ext in self.extensions}
+        for name in before.keys() - hashes.keys():
+            (folder / self.get_ext_filename(name)).unlink(missing_ok=True)
         present = {
             name: hashes[name]
             for name in sorted(hashes)
