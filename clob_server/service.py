@@ -315,7 +315,7 @@ class Service(Server):
             settings, self.guard, clock_ms, self.metrics, self.request_ids
         )
         self.sockets: Mapping[str, WebSocketApp] = {"/ws": self.feed}
-        self.books: BookCache = BookCache(state)
+        self.books: BookCache = BookCache(state, self.ids.exchange)
 
     def _build_sequencer(self, log: Log, options: dict[str, Any]) -> Sequencer:
         """Build the sequencer; in a cluster also the role of this node and its way to the owner."""

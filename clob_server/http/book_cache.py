@@ -20,13 +20,21 @@ class CachedBook(NamedTuple):
     seq: int
     """Number of the last event of its market."""
     body: bytes
+    headers: tuple[tuple[bytes, bytes], ...]
+    """Headers of a reply with it, the ETag first."""
 
 
 class BookCache:
-    """Caches the order books of all markets."""
+    """Caches the order books of all markets.
 
-    def __init__(self, state: "ServerState") -> None:
+    Args:
+        state: the state.
+        exchange: the text that tells this exchange from others.
+    """
+
+    def __init__(self, state: "ServerState", exchange: str) -> None:
         self._state = state
+        self._exchange = exchange
         self._books: dict[tuple[str, str | None, int | None], CachedBook] = {}
         self._books_max = BOOKS_MIN
 
@@ -59,6 +67,8 @@ class BookCache:
             return cached
         depth = matcher.depth(market, token, limit)
         content = orderbook_body(market, depth, self._state.changed_ms.get(market, 0))
-        book = CachedBook(seq, msgspec.json.encode(content))
+        etag = f'"{self._exchange}-{self._state.registry.epoch}-{seq}"'.encode()
+        headers = ((b"etag", etag), (b"cache-control", b"no-cache"))
+        book = CachedBook(seq, msgspec.json.encode(content), headers)
         self._books[market, token, limit] = book
         return book

@@ -71,10 +71,10 @@ def _book(call: Request) -> Reply:
     server = call.server
     book = server.books.book(call.params["marketId"], token_of(call), depth_of(call))
     call.usage = None  # cached reads have no headers of rate limits
-    etag = f'"{server.ids.exchange}-{server.state.registry.epoch}-{book.seq}"'.encode()
-    if has_current(call.headers.get(b"if-none-match"), etag):
-        return not_modified(((b"etag", etag),), JSON)
-    return Reply(book.body, headers=((b"etag", etag), (b"cache-control", b"no-cache")))
+    wanted = call.headers.get(b"if-none-match")
+    if wanted is not None and has_current(wanted, book.headers[0][1]):
+        return not_modified(book.headers[:1], JSON)
+    return Reply(book.body, headers=book.headers)
 
 
 def token_of(call: Request) -> str | None:

@@ -93,7 +93,7 @@ def test_book_of_another_exchange_is_not_the_current_one(tmp_path, market, alice
 def test_cache_drops_books_with_a_depth_first():
     state = ServerState()
     state.apply(AddMarket(market=market_terms("m"), now_ms=1))
-    cache = BookCache(state)
+    cache = BookCache(state, "exchange")
     assert cache.book("m", None).body
     for depth in range(1, BOOKS_MIN + 3):
         cache.book("m", None, depth)
