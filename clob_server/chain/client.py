@@ -36,6 +36,7 @@ from clob_server.chain.config import (
 )
 from clob_server.chain.events import ChainUpdate, Watched
 from clob_server.chain.subprocess import ManagedProcess
+from clob_server.chain.tx.outbox import OutboxError
 from clob_server.chain.worker_client import WorkerClient
 from clob_server.log.files import make_folder
 from clob_server.settings import ANVIL, EMBEDDED, NO_CHAIN, Settings
@@ -407,7 +408,10 @@ class ChainClient:
     async def _worker_command(self) -> list[str]:
         folder = await self._make_folder(OUTBOX_FOLDER)
         if self._outbox is not None:
-            self._outbox.release()
+            try:
+                self._outbox.release()
+            except OutboxError as error:  # tried again, as a process that cannot be created
+                raise OSError(str(error)) from error
         return [WORKER, folder]
 
     async def _make_folder(self, name: str) -> str:

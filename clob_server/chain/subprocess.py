@@ -67,7 +67,8 @@ class ManagedProcess:
 
     Args:
         name: name in the log.
-        command: returns the arguments, the module first; awaited at each start.
+        command: returns the arguments, the module first; awaited at each start. An ``OSError``
+            from it counts as an exit.
         on_start: called after the start, before any line is read; it may send.
         on_line: called with each line of output but beats, including the line feed.
         on_exit: called after an unexpected exit with the reason and the seconds until the restart.
@@ -201,6 +202,9 @@ class ManagedProcess:
         replies = self.replies = Replies()
         try:
             return await create(*arguments, str(replies.reader), pass_fds=(replies.reader,))
+        except OSError:
+            replies.close()
+            raise
         finally:
             os.close(replies.reader)
 
