@@ -20,8 +20,9 @@ class CachedBook(NamedTuple):
     seq: int
     """Number of the last event of its market."""
     body: bytes
+    etag: bytes
     headers: tuple[tuple[bytes, bytes], ...]
-    """Headers of a reply with it, the ETag first."""
+    """Headers of a reply with it."""
 
 
 class BookCache:
@@ -69,6 +70,6 @@ class BookCache:
         content = orderbook_body(market, depth, self._state.changed_ms.get(market, 0))
         etag = f'"{self._exchange}-{self._state.registry.epoch}-{seq}"'.encode()
         headers = ((b"etag", etag), (b"cache-control", b"no-cache"))
-        book = CachedBook(seq, msgspec.json.encode(content), headers)
+        book = CachedBook(seq, msgspec.json.encode(content), etag, headers)
         self._books[market, token, limit] = book
         return book

@@ -164,7 +164,7 @@ def options_of(arguments: argparse.Namespace) -> Options:
 
     Raises:
         OSError: a file cannot be read.
-        DecodeError: the domain is not JSON.
+        DecodeError, UnicodeError: the domain is not JSON.
     """
     domain = arguments.domain
     return Options(

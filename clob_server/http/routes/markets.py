@@ -71,9 +71,8 @@ def _book(call: Request) -> Reply:
     server = call.server
     book = server.books.book(call.params["marketId"], token_of(call), depth_of(call))
     call.usage = None  # cached reads have no headers of rate limits
-    wanted = call.headers.get(b"if-none-match")
-    if wanted is not None and has_current(wanted, book.headers[0][1]):
-        return not_modified(book.headers[:1], JSON)
+    if has_current(call.headers.get(b"if-none-match"), book.etag):
+        return not_modified(((b"etag", book.etag),), JSON)
     return Reply(book.body, headers=book.headers)
 
 
