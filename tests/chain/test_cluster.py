@@ -18,7 +18,7 @@ from tests.chain.chain_server import ChainServer, conversion, wait_until
 from tests.chain.nodes import running, start_anvil
 from tests.chain.prepared_operations import POINTS, STEPS
 from tests.chain.settling_server import SettlingServer, settled_numbers
-from tests.chain.test_server_crashes import Round
+from tests.chain.test_server_crashes import Round, begin_round
 from tests.chain.test_server_faults import send_request
 from tests.chain.wallets import UNIT
 from tests.chain.workers import DIED
@@ -70,14 +70,8 @@ def test_operations_of_killed_owners_are_completed_once_by_the_next_ones(tmp_pat
         last = None
         for number in range(LIVES):
             owner = nodes.owner()
-            server = ChainServer(other_of(nodes, owner).live, node.url)  # requests at a follower
-            if last is None:
-                server.open_market("rain", "Will it rain?")
-            else:
-                last.check(server)
-            server.market = server.http.get("/api/markets/rain").json()
-            last = Round(server, number)
-            last.begin()
+            follower = ChainServer(other_of(nodes, owner).live, node.url)
+            last = begin_round(follower, number, last)
             time.sleep(rng.uniform(0, KILL_AFTER_MAX_S))  # at a random stage
             owner.kill()
             nodes.owner(besides=[owner])
@@ -137,11 +131,7 @@ def test_frozen_owner_sends_nothing_after_another_one_took_over(tmp_path):
     with nodes_with_chain(tmp_path) as (node, nodes):
         owner = nodes.owner()
         other = other_of(nodes, owner)
-        server = ChainServer(other.live, node.url)
-        server.open_market("rain", "Will it rain?")
-        server.market = server.http.get("/api/markets/rain").json()
-        last = Round(server, 0)
-        last.begin()
+        last = begin_round(ChainServer(other.live, node.url), 0, None)
         owner.freeze()
         assert nodes.owner(besides=[owner]) is other
         server = ChainServer(other.live, node.url)

@@ -78,19 +78,24 @@ class Round:
         assert rejected.json()["code"] == "FAUCET_LIMIT"
 
 
+def begin_round(server, number, last):
+    """Check the last round, or open the market; begin another round."""
+    if last is None:
+        server.open_market("rain", "Will it rain?")
+    else:
+        last.check(server)
+    server.market = server.http.get("/api/markets/rain").json()
+    made = Round(server, number)
+    made.begin()
+    return made
+
+
 def run_and_kill_servers(folder, chain, url, count):
     """Run several servers in turn, each of which is killed."""
     last = None
     for number in range(count):
         with live_server(folder, chain=chain, **SETTINGS) as live:
-            server = ChainServer(live, url)
-            if last is None:
-                server.open_market("rain", "Will it rain?")
-            else:
-                last.check(server)
-            server.market = live.http.get("/api/markets/rain").json()
-            last = Round(server, number)
-            last.begin()
+            last = begin_round(ChainServer(live, url), number, last)
             time.sleep(random.Random(number).uniform(0, KILL_AFTER_MAX_S))  # at a random stage
             live.kill()
     with live_server(folder, chain=chain, **SETTINGS) as live:
