@@ -21,11 +21,11 @@ from clob_server.chain.client import ChainClient
 from clob_server.chain.config import LOOPBACK, OUTBOX_FOLDER
 from clob_server.chain.messages import OperationDone as ChainDone
 from clob_server.chain.messages import OperationFailed as ChainFailed
-from clob_server.cluster.chain_role import OutboxReplica
 from clob_server.cluster.followers import Followers
 from clob_server.cluster.forward import Forwarding
 from clob_server.cluster.leases import NodeSwitches
 from clob_server.cluster.node import ClusterNode, fingerprint
+from clob_server.cluster.outbox import OutboxReplica
 from clob_server.cluster.replica import ReplicaSequencer
 from clob_server.cluster.workers import CHAIN_READS, Workers
 from clob_server.core.clock import CHECK_S, ClockGuard, boot_clock_ms, wall_clock_ms

@@ -1,7 +1,8 @@
-"""The chain worker of a cluster: it runs at the owner of the log, and its outbox is at every node.
+"""The outbox of the chain worker at a node of a cluster: it follows the log.
 
-A worker stores each step in the log before it sends it, so the next owner continues where the last
-one ended, and a worker whose node has lost the log sends nothing new.
+Only the owner of the log runs a worker. The worker stores each step in the log before it sends it,
+so the next owner continues where the last one ended, and a worker whose node has lost the log sends
+nothing new.
 """
 
 from collections.abc import Sequence

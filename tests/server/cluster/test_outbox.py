@@ -7,7 +7,7 @@ import pytest
 
 from clob import RejectedError
 from clob_server.chain.tx.outbox import Outbox, OutboxBehindError
-from clob_server.cluster.chain_role import OutboxReplica
+from clob_server.cluster.outbox import OutboxReplica
 from clob_server.core.commands import RecordOutbox, RecordRestore
 from clob_server.core.recovery import recover
 from clob_server.core.registry import RESTORE_GAP
@@ -16,8 +16,8 @@ from clob_server.log import SqliteLog
 from tests.server.engines import NOW_MS, engine_over
 
 
-class Shared:
-    """A sequencer, and a worker on another thread that stores its records through it."""
+class ThreadWorker:
+    """A worker on another thread, which stores its records through the outbox of a node."""
 
     def __init__(self, folder, replica):
         self._loop = asyncio.get_running_loop()
@@ -49,7 +49,7 @@ async def node(folder, log, engine=None):
     engine.subscribe(replica.on_batch)
     task = asyncio.create_task(engine.run())
     try:
-        yield engine, replica, Shared(folder, replica)
+        yield engine, replica, ThreadWorker(folder, replica)
     finally:
         engine.stop()
         await task
