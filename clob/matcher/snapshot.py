@@ -36,12 +36,14 @@ from clob.units import TIME_MAX, UINT256_MAX
 
 if TYPE_CHECKING:
     from clob.matcher.engine import Engine
-    from clob.matcher.entities import MarketState, OrderEntry
+    from clob.matcher.entities import MarketState, OrderEntry, PendingTrade
 
 MAGIC = b"CLOBSNAP\x03"
 """The first bytes of a snapshot: eight letters and the version."""
 _OLDER = 2
 """The older version that is read as well."""
+_INVALID = (ClobError, LookupError, OverflowError, ValueError)
+"""Errors of inconsistent bytes."""
 
 HASH_BYTES = 32
 
@@ -150,32 +152,36 @@ def _market_pieces(
     for side in ids:
         yield from engine.order_pieces(side, makers, market_state.complementary)
     for seq, pending in market_state.pending.items():
-        yield write(
-            PendingState(
-                seq=seq,
-                token=pending.seller_pays.asset,
-                buyer_pays=pending.buyer_pays.wallet,
-                buyer_receives=pending.buyer_receives.wallet,
-                seller_pays=pending.seller_pays.wallet,
-                seller_receives=pending.seller_receives.wallet,
-                paid=pending.paid,
-                size=pending.size,
-                buyer_fee=pending.buyer_fee,
-                seller_fee=pending.seller_fee,
-            )
-        )
+        yield write(_pending_state(seq, pending))
         if market_state.complementary:
             yield write(PairState(pending.match_type, pending.other_seq))
+
+
+def _pending_state(seq: int, pending: "PendingTrade") -> PendingState:
+    """Return the state of a pending trade."""
+    return PendingState(
+        seq=seq,
+        token=pending.seller_pays.asset,
+        buyer_pays=pending.buyer_pays.wallet,
+        buyer_receives=pending.buyer_receives.wallet,
+        seller_pays=pending.seller_pays.wallet,
+        seller_receives=pending.seller_receives.wallet,
+        paid=pending.paid,
+        size=pending.size,
+        buyer_fee=pending.buyer_fee,
+        seller_fee=pending.seller_fee,
+    )
 
 
 # ----- reading -------------------------------------------------------------------------------
 
 
 class StructReader:
-    """Reads Structs one after the other."""
+    """Reads Structs one after the other; compiled code may read orders in bulk."""
 
-    def __init__(self, state: bytes | memoryview) -> None:
+    def __init__(self, state: bytes | memoryview, *, in_bulk: bool = True) -> None:
         self.state = state
+        self.in_bulk = in_bulk
         self.offset: int = len(MAGIC)
         self.makers: list[str] = []
         self.known: set[str] = set()
@@ -241,8 +247,19 @@ def restore(engine: "Engine", state: bytes | memoryview, *, check_hash: bool = T
         raise InvalidSnapshotError("the snapshot is damaged: its hash does not match")
     try:
         _restore(engine, StructReader(state))
-    except (ClobError, LookupError, OverflowError, ValueError) as error:
-        raise InvalidSnapshotError(f"the snapshot is inconsistent: {error!r}") from error
+    except _INVALID as error:
+        first = _first_error(engine, state, error)
+        raise InvalidSnapshotError(f"the snapshot is inconsistent: {first!r}") from first
+
+
+def _first_error(engine: "Engine", state: bytes | memoryview, found: Exception) -> Exception:
+    """Return the first error of a snapshot; orders that are read in bulk reveal another one."""
+    again = type(engine)(engine.book_class, engine.handlers)
+    try:
+        _restore(again, StructReader(state, in_bulk=False))
+    except _INVALID as error:
+        return error
+    return found
 
 
 def _restore(engine: "Engine", reader: StructReader) -> None:
@@ -373,6 +390,8 @@ def _restore_pending(engine: "Engine", market_state: "MarketState", reader: Stru
     if market_state.complementary:
         pair = reader.take(PairState)
     settlement.hold(engine, market_state, state, pair)
+    if _pending_state(state.seq, market_state.pending[state.seq]) != state:
+        raise ValueError(f"trade {state.seq} has wallets of a party that {pair.match_type} lacks")
 
 
 def check_pairs(market_state: "MarketState") -> None:

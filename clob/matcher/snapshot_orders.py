@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 class OrderReader(Protocol):
     """The part of the reader of a snapshot that yields orders."""
 
+    in_bulk: bool
+
     def orders(self, count: int) -> Iterator[tuple[int, OrderSnapshot, str]]:
         """Yield the next orders, each with its offset and maker."""
 

@@ -296,14 +296,15 @@ cdef list restore_chunk(
     OrderIndex index, object reader, MarketState market_state, Py_ssize_t count, object book,
     Row* last
 ):
-    # Rest the next orders until one is not plain; return their ids. The last one so far is `last`.
+    # Rest the next orders, at most CHUNK, until one is not plain; return their ids. The last one so
+    # far is `last`.
     cdef Py_ssize_t first = len(index.asleep_offsets), place
     cdef list makers = reader.makers, ids, places
     cdef Plain orders[CHUNK]
     cdef Row rows[CHUNK]
     cdef uint64_t offsets[CHUNK]
     cdef uint64_t numbers[CHUNK]
-    count = read_chunk(reader, min(count, <Py_ssize_t>CHUNK), reader.state, orders, offsets)
+    count = read_chunk(reader, count, reader.state, orders, offsets)
     ids = [
         text_of(&orders[place].name) if orders[place].name.at != NULL else orders[place].id
         for place in range(count)
@@ -334,22 +335,24 @@ cdef inline bint is_before(const Row* row, const Row* other) noexcept nogil:
 
 
 def restore_orders(
-    OrderIndex index, reader, MarketState market_state, Py_ssize_t count, bint is_yes
+    OrderIndex index, reader, MarketState market_state, object count, bint is_yes
 ):
     cdef object book = market_state.yes_book if is_yes else market_state.no_book
-    cdef Py_ssize_t some = count if market_state.has_accounts else 1
-    cdef bint is_plain = not market_state.has_accounts
+    cdef bint in_bulk = reader.in_bulk and not market_state.has_accounts
+    cdef bint is_sorted = in_bulk
     cdef list ids = [], chunk
     cdef Row last
     last.side, last.price = 0, INT32_MAX
     while len(ids) < count:
-        chunk = [] if market_state.has_accounts else restore_chunk(
-            index, reader, market_state, count - len(ids), book, &last
+        chunk = [] if not in_bulk else restore_chunk(
+            index, reader, market_state, min(count - len(ids), CHUNK), book, &last
         )
-        is_plain = is_plain and len(chunk)
-        ids += chunk or index.restore_book(market_state, reader.orders(some), is_yes)
-    # Plain orders were compared with each other.
-    if not is_plain and book.ids() != ids:
+        is_sorted = is_sorted and len(chunk)
+        ids += chunk or index.restore_book(
+            market_state, reader.orders(1 if in_bulk else count), is_yes
+        )
+    # Orders in bulk were compared with each other.
+    if not is_sorted and book.ids() != ids:
         raise ValueError(f"the orders of market {market_state.market.id!r} are not sorted")
 
 

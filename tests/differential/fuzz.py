@@ -283,7 +283,7 @@ SHARES = {
     "structs": 300,
     "wrong": 100,
     "journals": 300,
-    "states": 25,
+    "states": 100,
     "calls": 200,
     "rows": 1_500,
 }

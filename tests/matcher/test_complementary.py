@@ -372,6 +372,16 @@ def test_snapshot_with_inconsistent_halves_is_rejected(waiting):
             waiting.restore(sealed)
 
 
+def test_snapshot_with_a_wallet_of_the_party_that_a_merge_lacks_is_rejected(waiting):
+    """After the number and token of a merge come the four wallets: two empty ones of no buyer."""
+    body = waiting.snapshot()[:-32]
+    merge = b"\x01\x09\x01\x04m-no"
+    assert body.count(merge + b"\x00\x00\x01\x01B\x01\x01B") == 1
+    damaged = body.replace(merge + b"\x00\x00", merge + b"\x01\x01W\x00")
+    with pytest.raises(InvalidSnapshotError, match="trade 9 has wallets of a party that merge"):
+        waiting.restore(damaged + hashlib.blake2b(damaged, digest_size=32).digest())
+
+
 # ----- batches and resolution ------------------------------------------------------------------
 
 

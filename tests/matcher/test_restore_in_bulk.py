@@ -124,8 +124,7 @@ def test_orders_that_are_not_in_the_sequence_of_their_queue_are_rejected(kind):
         matcher.submit("m", order, 1)
     state = matcher.snapshot()
     assert state.count(b"\x01\x28") == state.count(b"\x01\x27") == 1
-    body = state[:-32].replace(b"\x01\x28", b"\x01\x26")
-    other = body + hashlib.blake2b(body, digest_size=32).digest()
+    other = hashed(state[:-32].replace(b"\x01\x28", b"\x01\x26"))
     with pytest.raises(InvalidSnapshotError, match="the orders of market 'm' are not sorted"):
         load(kind).restore(other)
 
@@ -168,31 +167,66 @@ def test_more_orders_than_a_chunk_are_restored():
     assert again.state_hash() == matcher.state_hash()
 
 
-def damaged(state, rng):
-    """Return a snapshot with a changed or missing byte and the hash that fits."""
-    body = bytearray(state[:-32])
-    place = rng.randrange(9, len(body))
-    if rng.random() < 0.2:
-        del body[place : place + rng.randint(1, 3)]
-    else:
-        body[place] = rng.randrange(256)
+def hashed(body):
+    """Return the bytes of a snapshot with the hash that fits."""
     return bytes(body) + hashlib.blake2b(body, digest_size=32).digest()
+
+
+def damaged(state, rng):
+    """Return a snapshot with up to three changed or missing bytes."""
+    body = bytearray(state[:-32])
+    for _ in range(rng.randint(1, 3)):
+        place = rng.randrange(9, len(body))
+        if rng.random() < 0.2:
+            del body[place : place + rng.randint(1, 3)]
+        else:
+            body[place] = rng.randrange(256)
+    return hashed(body)
+
+
+def outcomes(state):
+    """Return the outcome of restoring a snapshot in each kind: its bytes, or the error."""
+    found = []
+    for name in ("python", "compiled"):
+        try:
+            found.append(load(name).restore(state).snapshot())
+        except InvalidSnapshotError as error:
+            found.append(str(error))
+    return found
 
 
 @pytest.mark.parametrize("seed", range(20))
 def test_compiled_and_python_reject_the_same_damage(seed):
     rng, state = random.Random(seed), filled("compiled", seed, 8).snapshot()
-    classes = [load(name) for name in ("python", "compiled")]
     for _ in range(100):
-        other, outcomes = damaged(state, rng), []
-        for matcher_class in classes:
-            try:
-                matcher = matcher_class.restore(other)
-                assert matcher.snapshot() == other
-                outcomes.append("restored")
-            except InvalidSnapshotError:
-                outcomes.append("rejected")
-        assert outcomes[0] == outcomes[1]
+        other = damaged(state, rng)
+        python, compiled = outcomes(other)
+        assert compiled == python
+        assert python == other or "the snapshot is inconsistent" in python
+
+
+def test_first_of_two_errors_is_the_one_reported():
+    # In bulk, the sequence of the orders was compared before the price of a later one was checked.
+    matcher = opened(load("compiled"), Market(id="m", yes="m-yes", no="m-no"))
+    for order_id, price in (("a", 40), ("b", 39), ("c", 38)):
+        order = Order(id=order_id, token="m-yes", maker="M", side=Side.BUY, price=price, size=1)
+        matcher.submit("m", order, 1)
+    body = matcher.snapshot()[:-32].replace(b"\x01\x28", b"\x01\x05").replace(b"\x01\x26", b"\x00")
+    python, compiled = outcomes(hashed(body))
+    assert compiled == python
+    assert "price must be an integer from 1 to 99" in python
+
+
+def test_number_of_orders_beyond_64_bits_is_rejected_alike():
+    matcher = opened(load("compiled"), Market(id="m", yes="m-yes", no="m-no"))
+    order = Order(id="a", token="m-yes", maker="M", side=Side.BUY, price=40, size=1)
+    matcher.submit("m", order, 1)
+    # One order for YES, none for NO, no pending trades; then the order.
+    head, counted, rest = matcher.snapshot()[:-32].partition(b"\x01\x01\x00\x00\x01\x01\x01a")
+    body = head + b"\x09" + bytes(8) + b"\x01" + counted[2:] + rest
+    python, compiled = outcomes(hashed(body))
+    assert compiled == python
+    assert "InvalidBytesError" in python
 
 
 # ----- the book -----------------------------------------------------------------------------
