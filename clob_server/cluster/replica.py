@@ -20,12 +20,12 @@ from clob_server.core.sequencer import (
     Callback,
     Committed,
     CommitUnknownError,
-    LogThread,
     NewOrder,
     Sequencer,
     Work,
 )
 from clob_server.core.state import ServerState
+from clob_server.core.threads import LogThread
 from clob_server.log import FencedError, LogError
 from clob_server.log.piped import PipedLog
 from clob_server.log.replicated import ReplicatedLog
@@ -214,7 +214,7 @@ class ReplicaSequencer(Sequencer):
                 self.is_candidate = False
                 self.on_owner()
             if frames:
-                thread.enqueue(self._run_after_commit)
+                self._follow_up(thread)
             elif self.is_candidate and await self._take_over(thread):
                 return
 

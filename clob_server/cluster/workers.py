@@ -103,7 +103,7 @@ class Workers:
             described = WorkerSettings(settings, number, self._owner, has_chain)
             worker = WorkerProcess(self._log, described)
             worker.supervisor.start()
-            worker.supervisor.connect(self._sequencer)
+            worker.supervisor.connect(self._sequencer, is_urgent=True)
             self.workers.append(worker)
 
     @property

@@ -6,14 +6,12 @@ The clock is read once per batch.
 """
 
 import asyncio
-import threading
 import time
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
 from itertools import islice
-from queue import SimpleQueue
 from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 
 import msgspec
@@ -37,6 +35,7 @@ from clob_server.core.clock import ClockUnsureError
 from clob_server.core.commands import ENGINE, KINDS, AnyCommand, ServerCommand, encode, pack
 from clob_server.core.ids import Ids
 from clob_server.core.state import ServerState
+from clob_server.core.threads import LogThread, resolve, run_all
 from clob_server.log import Log
 
 MAX_QUEUED: Final = 10_000
@@ -47,68 +46,14 @@ COMMANDS_MAX: Final = 1_000
 """Commands of a batch at most; the others wait for the next one."""
 WORK_MAX: Final = 1_000
 """Commands and events after which the event loop gets a turn within a batch."""
+UPKEEP_S: Final = 0.005
+"""Seconds from a batch to the work on the log that other processes and callers can wait for."""
 EXPIRY_INTERVAL_S: Final = 0.25
 """Seconds between two looks for expired orders."""
 RETRY_S: Final = 0.05
 """Seconds until a command of the server itself is tried again."""
 
 _T = TypeVar("_T")
-
-
-# ----- the log thread ------------------------------------------------------------------------
-
-
-class LogThread:
-    """A thread that runs one piece of work after the other.
-
-    Like an executor of one thread with a shorter way there and back: an acknowledgement took 1.45
-    times a sync with the executor and takes 1.15 times with this.
-    """
-
-    def __init__(self, name: str) -> None:
-        self._queue: SimpleQueue[tuple[Callable[[], object], asyncio.Future[Any] | None] | None]
-        self._queue = SimpleQueue()
-        self._thread = threading.Thread(target=self._work, name=name, daemon=True)
-        self._thread.start()
-
-    async def run(self, work: Callable[[], object]) -> Any:
-        """Run ``work`` on the thread and return or raise its result."""
-        future = asyncio.get_running_loop().create_future()
-        self._queue.put((work, future))
-        return await future
-
-    def enqueue(self, work: Callable[[], object]) -> None:
-        """Run ``work`` on the thread and ignore its result and its errors."""
-        self._queue.put((work, None))
-
-    def close(self) -> None:
-        """Run the queued work, and end the thread."""
-        self._queue.put(None)
-        self._thread.join()
-
-    def _work(self) -> None:
-        while (item := self._queue.get()) is not None:
-            work, future = item
-            try:
-                result = work()
-            except BaseException as error:  # belongs to the caller
-                result = error
-            if future is not None:
-                with suppress(RuntimeError):  # the loop is closed
-                    future.get_loop().call_soon_threadsafe(resolve, future, result)
-            del item, work, future, result  # keep nothing alive while the queue is empty
-
-
-def resolve(future: "asyncio.Future[Any]", result: object) -> None:
-    """Set the result or exception of a future unless its waiter was cancelled."""
-    if future.done():
-        return
-    if not isinstance(result, BaseException):
-        future.set_result(result)
-    elif isinstance(result, StopIteration):  # a future does not accept it
-        future.set_exception(RuntimeError(repr(result)))
-    else:
-        future.set_exception(result)
 
 
 # ----- commands on their way -----------------------------------------------------------------
@@ -286,9 +231,12 @@ class Sequencer:
         on_commit: Callable[[float], object] = lambda _: None,
     ) -> None:
         self.state: Final = state
-        self.after_commit: Final[list[Callable[[], object]]] = [log.tidy]
+        self.after_commit: Final[list[Callable[[], object]]] = []
         """Run on the log thread when the sequencer starts and after each batch, once the callers
         have their results. Errors are ignored."""
+        self.upkeep: Final[list[Callable[[], object]]] = [log.tidy]
+        """Run like ``after_commit``, within ``UPKEEP_S`` of a batch: once for all batches until
+        then, beside which the next request would wait for it."""
         self.prelude: Callable[[int], Sequence[AnyCommand]] | None = None
         """Returns commands that precede all others of the next batch, from its time; called
         once."""
@@ -313,6 +261,7 @@ class Sequencer:
         self._has_work = asyncio.Event()
         self._is_open = True
         self._thread: LogThread | None = None
+        self._upkeep_timer: asyncio.TimerHandle | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
 
     @property
@@ -398,7 +347,7 @@ class Sequencer:
         """
         self._thread = thread = LogThread("log")
         try:
-            thread.enqueue(self._run_after_commit)
+            self._follow_up(thread)
             await self._work(thread)
         except BaseException as error:
             self._fail_queued(error)
@@ -406,6 +355,9 @@ class Sequencer:
         finally:
             self._is_open = False
             self._thread = None
+            if self._upkeep_timer is not None:
+                self._upkeep_timer.cancel()
+                self._run_upkeep(thread)
             thread.close()
 
     async def _work(self, thread: LogThread) -> None:
@@ -496,7 +448,7 @@ class Sequencer:
             for callback in callbacks:
                 callback(failure)
             raise
-        thread.enqueue(self._run_after_commit)
+        self._follow_up(thread)
 
     def _assign(
         self, batch: list[tuple[Work, Callback]], now_ms: int
@@ -626,11 +578,17 @@ class Sequencer:
                     await asyncio.sleep(0)
         return committed
 
-    def _run_after_commit(self) -> None:
-        """Run the work that can wait until after a commit; runs on the log thread."""
-        for work in self.after_commit:
-            with suppress(Exception):
-                work()
+    def _follow_up(self, thread: LogThread) -> None:
+        """Let the log thread do the work after a batch."""
+        if self.after_commit:
+            thread.enqueue(partial(run_all, self.after_commit))
+        if self._upkeep_timer is None:
+            loop = asyncio.get_running_loop()
+            self._upkeep_timer = loop.call_later(UPKEEP_S, self._run_upkeep, thread)
+
+    def _run_upkeep(self, thread: LogThread) -> None:
+        self._upkeep_timer = None
+        thread.enqueue(partial(run_all, self.upkeep))
 
     def _fail_queued(self, error: BaseException) -> None:
         self._is_open = False

@@ -115,10 +115,13 @@ class Supervisor:
                 async with asyncio.timeout(wait_s):
                     await self._exited.wait()
 
-    def connect(self, engine: Sequencer) -> None:
-        """Send the frames of the log, and those that an engine appends from now on."""
+    def connect(self, engine: Sequencer, *, is_urgent: bool) -> None:
+        """Send the frames of the log, and those that an engine appends from now on.
+
+        With ``is_urgent`` a frame is sent at once, otherwise with those of the next milliseconds.
+        """
         self._engine = engine
-        engine.after_commit.append(self._send)
+        (engine.after_commit if is_urgent else engine.upkeep).append(self._send)
         self._send_soon()
 
     async def close(self, wait_s: float) -> None:

@@ -19,7 +19,7 @@ import msgspec
 from clob.wire.orders import MakerFill, OrderBody, TradeSummary
 from clob_server.api.problems import ApiError
 from clob_server.core.ids import Cursor, Ids, order_hash_in
-from clob_server.core.sequencer import Committed, LogThread, Sequencer, trades_in
+from clob_server.core.sequencer import Committed, Sequencer, trades_in
 from clob_server.core.serialize import maker_fill, summaries, trade_body
 from clob_server.core.settlement_status import (
     NONE,
@@ -31,6 +31,7 @@ from clob_server.core.settlement_status import (
 )
 from clob_server.core.state import ServerState
 from clob_server.core.supervisor import Supervisor
+from clob_server.core.threads import LogThread
 from clob_server.history.candles import (
     UnwrittenTrades,
 )
@@ -258,7 +259,7 @@ class History:
         """
         if self._supervisor is not None:
             self._supervisor.start()
-            self._supervisor.connect(self._engine)
+            self._supervisor.connect(self._engine, is_urgent=False)
             with suppress(ApiError):
                 applied = await self.read(StoreReader.applied)
                 if ends_at(applied, self._log.tail):

@@ -14,7 +14,8 @@ from functools import partial
 from typing import Final
 
 from clob_server.core.recovery import SnapshotCadence, take_snapshot
-from clob_server.core.sequencer import Committed, LogThread, Sequencer, Steps, begin
+from clob_server.core.sequencer import Committed, Sequencer, Steps, begin
+from clob_server.core.threads import LogThread
 from clob_server.history.rows import HistoryRows
 from clob_server.history.store import Applied, HistoryStore, Rows
 from clob_server.log import Folder, LogError, SqliteLog

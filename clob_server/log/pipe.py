@@ -1,9 +1,9 @@
 """Frames of a log from the process that owns it to one that follows it, through a pipe.
 
-The frames are not queued. After each batch the log thread reads the new rows, which SQLite still
-has in its cache, and writes them to the pipe. If it is full the thread stops, and continues from
-the same position once there is room. So catching up and keeping up are the same code, and memory is
-bounded.
+The frames are not queued. After one or more batches the log thread reads the new rows, which SQLite
+still has in its cache, and writes them to the pipe. If it is full the thread stops, and continues
+from the same position once there is room. So catching up and keeping up are the same code, and
+memory is bounded.
 
 The other process reports on its standard output in 8-byte little-endian numbers: first the command
 after which it wants to begin, then how far it is, and :data:`BEAT` as a sign of life.

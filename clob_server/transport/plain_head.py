@@ -38,16 +38,6 @@ _INTERPRETED: Final = frozenset(
 """Headers that change how a connection is read. Only ``Connection: keep-alive`` is plain."""
 
 
-class Target(NamedTuple):
-    """A request line, with the names of ASGI."""
-
-    method: str
-    path: str
-    """The path, without its percent-encoding."""
-    raw_path: bytes
-    query_string: bytes
-
-
 class PlainHead(NamedTuple):
     """A head that needs no interpretation."""
 
@@ -63,38 +53,33 @@ class PlainHead(NamedTuple):
 def read_head(head: bytes) -> PlainHead | None:
     """Read a head, with the empty line at its end; None if it is not plain."""
     start, *lines = head[: -len(END)].split(b"\r\n")
-    target = read_target(start)
-    if target is None:
+    target, headers = read_target(start), list(map(read_header, lines))
+    if target is None or None in headers:
         return None
-    headers: list[Header] = []
-    for line in lines:
-        header = read_header(line)
-        if header is None:
-            return None
-        headers.append(header)
-    by_name = dict(headers)
+    by_name = dict(headers)  # type: ignore[arg-type]  # none is None
     if len(by_name) < len(headers):
         return None
     num_body = int(by_name.get(b"content-length", 0))
-    scope = {
-        "type": "http",
-        "asgi": {"version": "3.0", "spec_version": "2.3"},
-        "http_version": "1.1",
-        "root_path": "",
-        **target._asdict(),
-        "headers": headers,
-    }
-    return PlainHead(scope, len(head), len(head) + num_body)
+    return PlainHead({**target, "headers": headers}, len(head), len(head) + num_body)
 
 
 @lru_cache(LINES_KEPT)
-def read_target(line: bytes) -> Target | None:
-    """Read a request line; None if it is not plain."""
+def read_target(line: bytes) -> dict[str, Any] | None:
+    """Read a request line into an ASGI scope without headers; None if it is not plain."""
     found = _REQUEST.fullmatch(line)
     if found is None:
         return None
     method, path, query = found.groups()
-    return Target(method.decode(), unquote(path.decode()), path, query or b"")
+    return {
+        "type": "http",
+        "asgi": {"version": "3.0", "spec_version": "2.3"},
+        "http_version": "1.1",
+        "root_path": "",
+        "method": method.decode(),
+        "path": unquote(path.decode()),
+        "raw_path": path,
+        "query_string": query or b"",
+    }
 
 
 @lru_cache(LINES_KEPT)

@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from clob_server.core.sequencer import LogThread
+from clob_server.core.threads import LogThread
 
 
 class Unheard(BaseException):

@@ -9,6 +9,7 @@ import pytest
 from clob import AddMarket, Cancel, Expire
 from clob.errors import DuplicateOrderError
 from clob.journal import ZERO_HASH, event_hash
+from clob_server.core import sequencer
 from clob_server.core.commands import Budgets, OrderCharge, SetBudgets, SetDelegate
 from clob_server.core.rejections import DelegateNonceError
 from clob_server.core.sequencer import Committed, Sequencer
@@ -186,6 +187,31 @@ async def test_failing_after_commit_callback_does_not_stop_the_sequencer(log):
     async with working(engine):
         await submit(engine, sell, "s", 50, 1)
     assert len(done) == 3
+    assert_as_logged(engine, log)
+
+
+async def test_upkeep_runs_on_the_log_thread_once_for_several_batches(log, monkeypatch):
+    monkeypatch.setattr(sequencer, "UPKEEP_S", 3600)
+    done, loop = [], threading.get_ident()
+    engine = engine_over(log)
+    engine.upkeep += [lambda: 1 / 0, lambda: done.append((log.tail.seq, threading.get_ident()))]
+    async with working(engine):
+        for name in "abcde":
+            await submit(engine, sell, name, 50, 1)
+        assert not done
+    ((seq, thread),) = done  # when the sequencer stopped
+    assert seq == log.tail.seq == 6
+    assert thread != loop
+    assert_as_logged(engine, log)
+
+
+async def test_upkeep_follows_a_batch_within_its_time(log):
+    engine, is_done = engine_over(log), threading.Event()
+    async with working(engine):
+        await submit(engine, sell, "s", 50, 1)
+        engine.upkeep.append(is_done.set)
+        await submit(engine, sell, "t", 50, 1)
+        assert await asyncio.to_thread(is_done.wait, PATIENCE_S)
     assert_as_logged(engine, log)
 
 
