@@ -8,19 +8,21 @@ import argparse
 import json
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import time
+import urllib.error
 import urllib.request
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from clob.program import print_text
 from clob_server.auth.api_keys import IDS, TOKENS, secret
+from clob_server.chain.config import LOOPBACK
 from clob_server.cli.exit_codes import DONE, FAILED, UNUSABLE, complain
-from clob_server.cli.options import path_argument
+from clob_server.cli.options import path_argument, positive
 from clob_server.dialects.polymarket.credentials import FILE as DIALECT_SECRET
 from clob_server.log.files import make_folder
 from clob_server.settings import POLYMARKET
@@ -29,8 +31,6 @@ NUM_SERVERS: Final = 3
 """Servers of the replicated log."""
 SERVER_PORTS: Final = 4222, 6222, 8222
 """First port of the servers for clients, for each other, and for monitoring."""
-START_S: Final = 60.0
-"""Seconds for the servers of the log to start."""
 END_S: Final = 15.0
 """Seconds for a process to end."""
 TICK_S: Final = 0.1
@@ -56,7 +56,8 @@ def add_command(commands: Any) -> None:
         "loopback, until Ctrl-C. A process that ends is started again, so that any of them can be "
         "killed meanwhile.",
         epilog="Arguments after -- are options of every node: clob-server cluster -- --rate-limits "
-        "off. Exit code: 0 after Ctrl-C, 1 a program did not start, 2 nats-server is missing.",
+        "off. Exit code: 0 after Ctrl-C, 1 a program did not start, 2 nats-server is missing or a "
+        "port is in use.",
     )
     described.add_argument(
         "--folder",
@@ -66,11 +67,15 @@ def add_command(commands: Any) -> None:
         help="folder of all data; default: %(default)s",
     )
     described.add_argument(
-        "--nodes", type=int, default=3, metavar="N", help="number of nodes; default: %(default)s"
+        "--nodes",
+        type=positive,
+        default=3,
+        metavar="N",
+        help="number of nodes; default: %(default)s",
     )
     described.add_argument(
         "--port",
-        type=int,
+        type=positive,
         default=8000,
         metavar="N",
         help="port of the first node, the others follow; default: %(default)s",
@@ -91,23 +96,27 @@ def run_cluster(arguments: argparse.Namespace, _: Mapping[str, str]) -> int:
     if binary is None:
         rule = "nats-server 2.12.3 or later is needed; --nats-server names it"
         return complain(f"{rule}; {arguments.nats_server!r} was not found", UNUSABLE)
+    ports = range(arguments.port, arguments.port + arguments.nodes)
+    if problems := list(filter(None, map(bind_error, (*server_ports(), *ports)))):
+        return complain(problems[0], UNUSABLE)
     folder: Path = arguments.folder.absolute()
     processes = Processes()
     signal.signal(signal.SIGTERM, interrupt)
     try:
         for server in servers_of(folder, binary):
             processes.start(server)
-        if not wait_for_servers():
-            return complain(f"the servers of the log did not start; see {folder}/nats*/log", FAILED)
-        nodes = nodes_of(folder, arguments.nodes, arguments.port, arguments.options)
-        for node in nodes:
+        processes.wait_for([f"{monitor}/healthz" for monitor in monitors()], needs_ok=True)
+        for node in nodes_of(folder, ports, arguments.options):
             processes.start(node)
-        ports = range(arguments.port, arguments.port + len(nodes))
-        lines = [f"listening on http://127.0.0.1:{port}\n" for port in ports]
+        urls = [f"http://127.0.0.1:{port}" for port in ports]
+        processes.wait_for([f"{url}/health" for url in urls], needs_ok=False)
+        lines = [f"listening on {url}\n" for url in urls]
         print_text("".join(lines) + f"process ids and logs are in {folder}\n", flush=True)
         while True:
             time.sleep(TICK_S)
             processes.check()
+    except NotStartedError as error:
+        return complain(str(error), FAILED)
     except KeyboardInterrupt:
         return DONE
     finally:
@@ -117,6 +126,10 @@ def run_cluster(arguments: argparse.Namespace, _: Mapping[str, str]) -> int:
 def interrupt(*_: object) -> None:
     """End the command on SIGTERM as on Ctrl-C."""
     raise KeyboardInterrupt
+
+
+class NotStartedError(Exception):
+    """A program of the cluster ended before it was ready."""
 
 
 class Processes:
@@ -133,6 +146,19 @@ class Processes:
             process = subprocess.Popen(program.command, stdout=log, stderr=log)
         (program.folder / "pid").write_text(f"{process.pid}\n")
         self._running[program.name] = program, process
+
+    def wait_for(self, urls: Sequence[str], *, needs_ok: bool) -> None:
+        """Wait until each URL answers, with any status or with success.
+
+        Raises:
+            NotStartedError: a program has ended; the error has the last line of its log.
+        """
+        for url in urls:
+            while not answers(url, needs_ok=needs_ok):
+                for program, process in self._running.values():
+                    if process.poll() is not None:
+                        raise NotStartedError(ending(program, process.returncode))
+                time.sleep(TICK_S)
 
     def check(self) -> None:
         """Start the programs again that have ended some seconds ago."""
@@ -155,6 +181,36 @@ class Processes:
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
+
+
+def ending(program: ClusterProgram, code: int) -> str:
+    """Return the text about a program that ended before it was ready."""
+    log = program.folder / "log"
+    lines = log.read_text(encoding="utf-8", errors="replace").split("\n")
+    last = next((line for line in reversed(lines) if line.strip()), "it wrote nothing")
+    return f"{program.name} ended with exit code {code}; see {log}: {last}"
+
+
+def answers(url: str, *, needs_ok: bool) -> bool:
+    """Return whether a URL answers, with any status or with success."""
+    try:
+        with urllib.request.urlopen(url, timeout=1):
+            return True
+    except urllib.error.HTTPError:
+        return not needs_ok
+    except OSError:
+        return False
+
+
+def bind_error(port: int) -> str:
+    """Return the reason why nothing can listen on a port of the loopback interface, or ""."""
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((LOOPBACK, port))
+        except (OSError, OverflowError) as error:
+            return f"cannot listen on {LOOPBACK}:{port}: {error}"
+    return ""
 
 
 # ----- the programs --------------------------------------------------------------------------
@@ -183,9 +239,15 @@ def servers_of(folder: Path, binary: str) -> list[ClusterProgram]:
             },
         }
         path = place / "nats.conf"
-        path.write_text(json.dumps(settings, indent=2))
+        # nats-server knows no \\u escapes.
+        path.write_text(json.dumps(settings, indent=2, ensure_ascii=False), encoding="utf-8")
         programs.append(ClusterProgram(name, [binary, "-c", str(path)], place))
     return programs
+
+
+def server_ports() -> list[int]:
+    """Return the ports of the servers of the log."""
+    return [first + each for first in SERVER_PORTS for each in range(NUM_SERVERS)]
 
 
 def monitors() -> list[str]:
@@ -193,24 +255,12 @@ def monitors() -> list[str]:
     return [f"http://127.0.0.1:{SERVER_PORTS[2] + each}" for each in range(NUM_SERVERS)]
 
 
-def wait_for_servers() -> bool:
-    """Wait until every server of the log is ready; return whether they are."""
-    end = time.monotonic() + START_S
-    waiting = monitors()
-    while waiting and time.monotonic() < end:
-        with suppress(OSError), urllib.request.urlopen(f"{waiting[0]}/healthz", timeout=1):
-            waiting.pop(0)
-            continue
-        time.sleep(TICK_S)
-    return not waiting
-
-
-def nodes_of(folder: Path, count: int, port: int, options: Sequence[str]) -> list[ClusterProgram]:
+def nodes_of(folder: Path, ports: range, options: Sequence[str]) -> list[ClusterProgram]:
     """Return the nodes as programs; they share the secret files of the first one."""
     servers = ",".join(f"nats://127.0.0.1:{SERVER_PORTS[0] + each}" for each in range(NUM_SERVERS))
     programs = []
-    for number in range(count):
-        name = f"node{number + 1}"
+    for number, port in enumerate(ports, 1):
+        name = f"node{number}"
         place = folder / name
         make_folder(place)
         for kept in (IDS, TOKENS, *([DIALECT_SECRET] if POLYMARKET in options else [])):
@@ -220,9 +270,9 @@ def nodes_of(folder: Path, count: int, port: int, options: Sequence[str]) -> lis
                 path.write_bytes((folder / "node1" / kept).read_bytes())
         command = [
             sys.executable, "-m", "clob_server", "run", "--chain", "none",
-            "--port", str(port + number), "--data-dir", str(place), "--node", name,
-            "--node-count", str(count), "--log", servers, "--log-monitors", ",".join(monitors()),
-            *options,
+            "--port", str(port), "--data-dir", str(place), "--node", name,
+            "--node-count", str(len(ports)), "--log", servers,
+            "--log-monitors", ",".join(monitors()), *options,
         ]  # fmt: skip
         programs.append(ClusterProgram(name, command, place))
     return programs

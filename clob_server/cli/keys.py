@@ -18,7 +18,7 @@ from clob_server.auth.policy import ADMIN, SCOPES, TOKEN_SCOPES
 from clob_server.auth.tokens import TTL_MAX_S, TTL_S, mint
 from clob_server.cli import remote
 from clob_server.cli.exit_codes import DONE, FAILED, UNUSABLE, complain
-from clob_server.cli.options import read_values
+from clob_server.cli.options import number, positive, read_values
 from clob_server.cli.remote import add_command, keys_in
 from clob_server.core.clock import wall_clock_ms
 from clob_server.core.commands import AddKey, DeactivateKey
@@ -277,21 +277,6 @@ def token_scope(text: str) -> str:
         known = ",".join(TOKEN_SCOPES)
         raise argparse.ArgumentTypeError(f"expected words of {known}; got {text!r}")
     return " ".join(scopes)
-
-
-def number(text: str) -> int:
-    """Parse an integer of 0 or more."""
-    if not (text.isascii() and text.isdigit() and len(text) < 10):
-        raise argparse.ArgumentTypeError(f"expected an integer of 0 or more; got {text!r}")
-    return int(text)
-
-
-def positive(text: str) -> int:
-    """Parse an integer of 1 or more."""
-    value = number(text)
-    if not value:
-        raise argparse.ArgumentTypeError("expected 1 or more; got 0")
-    return value
 
 
 def print_key(

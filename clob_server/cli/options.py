@@ -153,6 +153,21 @@ def path_argument(text: str) -> Path:
     return Path(text)
 
 
+def number(text: str) -> int:
+    """Parse an integer of 0 or more."""
+    if not (text.isascii() and text.isdigit() and len(text) < 10):
+        raise argparse.ArgumentTypeError(f"expected an integer of 0 or more; got {text!r}")
+    return int(text)
+
+
+def positive(text: str) -> int:
+    """Parse an integer of 1 or more."""
+    value = number(text)
+    if not value:
+        raise argparse.ArgumentTypeError("expected 1 or more; got 0")
+    return value
+
+
 def read_settings(given: Mapping[str, str | None], environ: Mapping[str, str]) -> Settings:
     """Read and validate all settings.
 

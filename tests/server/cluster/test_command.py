@@ -1,7 +1,12 @@
 """The command that runs a cluster on one machine, and the one that fills the log of a cluster."""
 
+import json
+import os
+import signal
+import socket
 import subprocess
 import sys
+from urllib.request import urlopen
 
 import pytest
 
@@ -9,6 +14,7 @@ from clob_server.__main__ import main
 from clob_server.cli import options
 from clob_server.settings import SettingsError
 from tests.server.live import environment, live_server
+from tests.server.log.nats_servers import free_ports, require_nats
 
 LOG = "nats://127.0.0.1:1"
 
@@ -18,6 +24,45 @@ def test_cluster_without_nats_server_names_what_is_missing(tmp_path, capsys):
     assert code == 2
     assert "nats-server 2.12.3 or later is needed" in capsys.readouterr().err
     assert not (tmp_path / "c").exists()
+
+
+def test_cluster_names_a_port_that_is_in_use_and_writes_nothing(tmp_path, capsys):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        command = ["cluster", "--folder", str(tmp_path / "c"), "--port", port]
+        assert main([*command, "--nodes", "1", "--nats-server", sys.executable]) == 2
+    assert "cannot listen on 127.0.0.1:" in capsys.readouterr().err
+    assert not (tmp_path / "c").exists()
+
+
+@pytest.mark.long
+def test_cluster_starts_in_any_folder_and_a_killed_node_again(tmp_path):
+    folder, port = tmp_path / "my clüster", free_ports(1)[0]
+    command = [sys.executable, "-m", "clob_server", "cluster", "--nats-server", require_nats()]
+    command += ["--folder", str(folder), "--nodes", "1", "--port", str(port)]
+    with subprocess.Popen(command, env=environment(), stdout=subprocess.PIPE, text=True) as ran:
+        try:
+            assert ran.stdout.readline() == f"listening on http://127.0.0.1:{port}\n"
+            assert str(folder) in ran.stdout.readline()
+            with urlopen(f"http://127.0.0.1:{port}/health") as answer:
+                assert json.load(answer)["node"]["name"] == "node1"
+            os.kill(int((folder / "node1/pid").read_text()), signal.SIGKILL)
+            assert ran.stdout.readline() == "node1 ended (-9); it starts again\n"
+        finally:
+            ran.terminate()
+        assert ran.wait(60) == 0
+
+
+@pytest.mark.long
+def test_cluster_ends_with_the_reason_of_a_node_that_cannot_start(tmp_path):
+    command = [sys.executable, "-m", "clob_server", "cluster", "--nats-server", require_nats()]
+    command += ["--folder", str(tmp_path), "--nodes", "1", "--port", str(free_ports(1)[0])]
+    ended = subprocess.run(
+        [*command, "--", "--demo"], env=environment(), capture_output=True, text=True, check=False
+    )
+    assert ended.returncode == 1
+    assert "node1 ended with exit code 2" in ended.stderr
+    assert "--log cannot be used with --demo" in ended.stderr
 
 
 @pytest.mark.parametrize(
