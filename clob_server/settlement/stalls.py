@@ -48,6 +48,7 @@ class MarketStalls(ChainPart):
         self._markets = {name for name in self._state.settles if self._is_escrow(name)}
         inbox.on_watched = self.on_watched
         self._seen_ms = self._state.now_ms  # the last process knew the chain until then at most
+        self._has_seen = False  # whether this process has seen a block that was new enough
         self._due_ms = 0
         context.sequencer.before_batch = self.commands
 
@@ -71,10 +72,11 @@ class MarketStalls(ChainPart):
         A development chain makes no blocks while it has no transactions, so the reading counts.
         Elsewhere the time of the newest block does: a node may have stopped to follow the chain.
         """
-        seen_ms = self._clock_ms()
+        now_ms = seen_ms = self._clock_ms()
         if self._settings.chain_id != DEVELOPMENT_CHAIN:
             seen_ms = min(seen_ms, watched.time_s * 1_000)
         self._seen_ms = max(self._seen_ms, seen_ms)
+        self._has_seen |= now_ms - seen_ms <= LIMIT_MS
 
     def on_batch(self, batch: Sequence[Committed]) -> None:
         """Follow the commands of a batch that change when a market has to stop."""
@@ -115,7 +117,7 @@ class MarketStalls(ChainPart):
             if reason and market.mode is Mode.OPEN:
                 mode = SetMode(market=market.id, mode=Mode.CANCEL_ONLY, now_ms=now_ms)
                 commands += (mode, StallMarket(market=market.id, reason=reason, now_ms=now_ms))
-            elif not reason and market.id in stalls:
+            elif not reason and market.id in stalls and self._has_seen:
                 commands.append(SetMode(market=market.id, mode=Mode.OPEN, now_ms=now_ms))
         ends = (each + LIMIT_MS + 1 for each in (now_ms, self._seen_ms, *oldest.values()))
         self._due_ms = min(each for each in ends if each > now_ms)

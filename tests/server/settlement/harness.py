@@ -220,11 +220,11 @@ class SettlementHarness:
         """Return a balance of the engine."""
         return self.exchange.matcher.balance(wallet, asset).balance
 
-    def recovered(self):
+    def recovered(self, **settings):
         """Return a copy recovered from the log, as after a crash."""
         exchange, *_ = recover(self.log)
         assert exchange.snapshot() == self.exchange.snapshot()
-        return SettlementHarness(exchange, self.log)
+        return SettlementHarness(exchange, self.log, **settings)
 
 
 def update(block, **fields):

@@ -256,6 +256,27 @@ async def test_restart_within_the_limit_stops_nothing():
         assert mode_of(again) is Mode.OPEN
 
 
+async def test_restart_opens_no_market_before_a_new_block_was_seen():
+    async with running_escrow(chain_id=OTHER_CHAIN) as harness:
+        harness.now_ms += LIMIT_MS + 1
+        with pytest.raises(MarketNotOpenError):
+            await buy(harness)
+    async with harness.recovered(chain_id=OTHER_CHAIN) as again:
+        again.now_ms = harness.now_ms + stalls.PAUSE_MS
+        with pytest.raises(MarketNotOpenError):
+            await buy(again)
+        await again.start_worker()
+        await again.receive(complete_update(2))
+        await see_block(again, age_ms=LIMIT_MS + 1_000)
+        again.now_ms += stalls.PAUSE_MS
+        with pytest.raises(MarketNotOpenError):
+            await buy(again)
+        await see_block(again)
+        again.now_ms += stalls.PAUSE_MS
+        await buy(again)
+        assert mode_of(again) is Mode.OPEN
+
+
 async def test_removed_market_is_forgotten():
     async with running_escrow() as harness:
         await harness.do(SetMode, market="e", mode=Mode.RESOLVED)
