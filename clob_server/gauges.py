@@ -28,6 +28,11 @@ def log_bytes(server: Server) -> int:
     return sum(path.stat().st_size for path in server.folder.glob(f"{DATABASE}*"))
 
 
+def reads_chain(server: Server) -> bool:
+    """Return whether this process is the one that reads the chain."""
+    return server.chain.stage not in (Stage.NONE, Stage.ELSEWHERE)
+
+
 GAUGES: Final[tuple[tuple[str, str, Callable[[Server], float]], ...]] = (
     ("commands_waiting", "Commands queued for the next batch.", lambda s: s.sequencer.num_queued),
     ("command_seq", "Number of the last command.", lambda s: s.sequencer.seq),
@@ -93,8 +98,8 @@ GAUGES: Final[tuple[tuple[str, str, Callable[[Server], float]], ...]] = (
     ),
     (
         "settlement_block_age_seconds",
-        "Seconds since the chain was last read up to its newest block.",
-        lambda s: s.settlement.stalls.block_age_ms / 1_000,
+        "Seconds since the chain was last read up to its newest block; 0 if another node reads it.",
+        lambda s: s.settlement.stalls.block_age_ms / 1_000 if reads_chain(s) else 0.0,
     ),
     (
         "settlement_block",

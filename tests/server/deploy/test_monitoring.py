@@ -63,6 +63,11 @@ def test_every_metric_but_a_few_is_in_an_alert_or_on_the_dashboard(live):
     }
 
 
+def test_age_of_the_last_block_is_0_at_a_server_that_reads_no_chain(live):
+    # It was the time since the server started.
+    assert "\nclob_settlement_block_age_seconds 0.0\n" in live.http.get("/metrics").text
+
+
 def test_every_alert_is_explained_in_order():
     page = (ROOT / "docs" / "how-to" / "monitor.md").read_text()
     explained = re.findall(r"^\| `(Clob\w+)` \|", page, re.MULTILINE)
