@@ -237,7 +237,7 @@ class Service(Server):
         return log
 
     def _changed_exchange(self) -> ExchangeSettings | None:
-        """Compare environment and domain with those in the log; return what has to be recorded."""
+        """Compare environment and domain with those in the log; return the commands to record."""
         return changed_exchange(self.state.registry.exchange, self.settings)
 
     def _begin_sweeps(self) -> None:
@@ -349,7 +349,7 @@ class Service(Server):
         return NodeSwitches(self.sequencer, self.forwarding)
 
     def _build_followers(self) -> None:
-        """Build what other nodes or workers connect to."""
+        """Build the parts that other nodes or workers connect to."""
         sequencer = self.sequencer
         if isinstance(sequencer, ReplicaSequencer):
             enqueue = sequencer.enqueue_here
@@ -530,7 +530,7 @@ class Service(Server):
         )
 
     async def _open_outbox(self, log: Log) -> None:
-        """Let the outbox of this node follow the log; the worker of the owner writes it."""
+        """Keep the outbox of this node equal to the log; the worker of the owner writes it."""
         self.outbox = OutboxReplica(self.folder / OUTBOX_FOLDER, self.sequencer)
         await asyncio.to_thread(self.outbox.open, log)
         self.chain = self._new_chain()

@@ -44,7 +44,7 @@ class Needs(enum.Enum):
     SIGNATURE_OR_KEY_FOR_ACCOUNT = (
         "nothing; to check the maker's account its signature, or a key, scope `{}`, bound to it"
     )
-    """Without either the request learns only what is public."""
+    """Without either the request reads public data only."""
     TOKEN = "a token, scope `{}`"
     """An operator's token."""
     TOKEN_UNLESS_LOCAL = "a token, scope `{}`; nothing from loopback"

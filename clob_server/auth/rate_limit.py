@@ -174,7 +174,7 @@ class RateLimiter:
         )
 
     def _recharge(self, payer: bytes, count: int) -> None:
-        """Give an order back, or count more; the state has this in its charges."""
+        """Count one order less, or more; the state has this in its charges."""
         self._orders.put(payer, self._tick_ms(), count)
 
     def _charge_orders(
@@ -328,7 +328,7 @@ def network(address: str) -> str:
 
 
 def exceeded(name: str, count: int, limit: int, left: int, wait_ms: int, clock_ms: int) -> ApiError:
-    """Return the rejection of a request beyond a limit, with the headers that say when to retry."""
+    """Return the rejection of a request beyond a limit, with the headers for the next attempt."""
     wait_s = -(-wait_ms // 1000)
     reset_s = -(-(clock_ms + wait_ms) // 1000)
     return ApiError(

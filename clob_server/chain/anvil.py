@@ -110,7 +110,7 @@ class Anvil:
         """Send a request to anvil and return its result.
 
         Raises:
-            OSError: it gives no answer, or an error.
+            OSError: it sends no answer, or an error.
         """
         body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
         headers = {"content-type": "application/json"}
@@ -133,7 +133,7 @@ class Anvil:
             is_last: whether to do so even if a recent state took long to write.
 
         Raises:
-            OSError: anvil gives no answer, or the file cannot be written.
+            OSError: anvil sends no answer, or the file cannot be written.
         """
         begin = time.monotonic()
         if begin < self._next_save and not is_last:
@@ -190,7 +190,7 @@ def end_with_parent() -> None:
 
 
 def run(anvil: Anvil) -> int:
-    """Save the state and give signs of life until standard input ends; return the exit code."""
+    """Save the state and send signs of life until standard input ends; return the exit code."""
     while True:
         is_read, _, _ = select.select([0], [], [], BEAT_S)
         if is_read and not os.read(0, 4096):

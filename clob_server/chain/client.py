@@ -65,7 +65,7 @@ class Stage(enum.Enum):
     STARTING = "starting"
     """Node or worker is starting or restarting."""
     FROZEN = "frozen"
-    """Node or worker gives no sign of life; it is restarted if that lasts."""
+    """Node or worker sends no sign of life; it is restarted if that lasts."""
     UNREACHABLE = "unreachable"
     """The node returns no valid responses."""
     READY = "ready"
@@ -75,7 +75,7 @@ class Stage(enum.Enum):
 
 
 class SharedOutbox(Protocol):
-    """The outbox of a cluster: what a worker stores is in the log first."""
+    """The outbox of a cluster: the records of a worker are in the log first."""
 
     @property
     def floor(self) -> int:
@@ -211,7 +211,7 @@ class ChainClient:
 
     @property
     def detail(self) -> str:
-        """Description of the problem; empty if there is none."""
+        """Description of the problem, or an empty text."""
         if self._missing:
             return self._missing
         for process in (self._node_process, self._worker_process):
@@ -229,7 +229,7 @@ class ChainClient:
 
     @property
     def is_frozen(self) -> bool:
-        """Whether node or worker gives no sign of life."""
+        """Whether node or worker sends no sign of life."""
         return self._node_process.is_frozen or self._worker_process.is_frozen
 
     @property
@@ -238,7 +238,7 @@ class ChainClient:
         return self._node_process.num_deaths + self._worker_process.num_deaths
 
     def check_configured(self) -> None:
-        """Reject a request that needs a chain with CHAIN_NOT_CONFIGURED if there is none."""
+        """Reject a request that needs a chain, without one, with CHAIN_NOT_CONFIGURED."""
         if not self.is_configured:
             raise ApiError(
                 "CHAIN_NOT_CONFIGURED", "this server runs without a chain (--chain none)"

@@ -31,7 +31,7 @@ class Addresses(msgspec.Struct, frozen=True, kw_only=True):
     conditional_tokens: str
     """ConditionalTokens (Gnosis), which locks collateral and issues outcome tokens."""
     exchange: str = ""
-    """Exchange, which settles trades; empty if there is none or it was not checked yet."""
+    """Exchange, which settles trades; empty without one, or before it was checked."""
 
     @property
     def required(self) -> tuple[str, str, str]:
@@ -75,7 +75,7 @@ OPERATOR_SETTINGS: Final = (
     "operator_signer",
     "operator_address",
 )
-"""Settings that say who signs the operator's transactions."""
+"""Settings of the signer of the operator's transactions."""
 ORACLE_SETTINGS: Final = ("oracle_key_file", "oracle_key", "oracle_signer", "oracle_address")
 """The same for those of the oracle, if it has a key of its own."""
 NODE_SETTINGS: Final = ("chain_nodes", "chain_quorum")
@@ -100,7 +100,7 @@ class EmbeddedNode(NamedTuple):
     folder: Path
     """Its folder within the data folder."""
     path: str = ""
-    """Path of anvil; empty for py-evm, or if there is none."""
+    """Path of anvil; empty for py-evm, or without one."""
 
 
 def embedded_node(settings: Settings) -> EmbeddedNode:

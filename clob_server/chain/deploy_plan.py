@@ -91,7 +91,7 @@ class DeployPlan(NamedTuple):
     contracts: tuple[tuple[str, str, bool], ...]
     """Name and address of each required contract, and whether it exists."""
     wrapper: DeployCollateralBody | None
-    """Collateral that is deployed, or checked and approved; None uses it as it is."""
+    """Collateral that is deployed, or checked and approved; None uses it unchanged."""
     deployed: DeployExchangeAnswer | None
     """The exchange if an earlier run has deployed it; nothing would be sent."""
     transactions: tuple[PlannedTransaction, ...]

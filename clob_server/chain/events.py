@@ -15,7 +15,7 @@ ESCROW_PREFIX: Final = "escrow:"
 """Beginning of the asset of collateral in escrow; the address of the collateral follows."""
 
 PermissionKind: TypeAlias = Literal["delegate", "gasless", "payer", "payee"]
-"""What the owner of a permission allows. ``delegate``: another address signs its orders.
+"""The permission that an owner grants. ``delegate``: another address signs its orders.
 ``gasless``: its unsigned orders settle. ``payer``: the owner, a wallet, pays for a maker.
 ``payee``: a wallet is paid for the owner, a maker."""
 

@@ -111,7 +111,7 @@ class BeginOperation(PipeMessage, frozen=True, kw_only=True):
 
 
 class GetOperation(PipeMessage, frozen=True, kw_only=True):
-    """Request the status of an operation; :class:`OperationUnknown` if there is none."""
+    """Request the status of an operation; :class:`OperationUnknown` without one."""
 
     id: str
 
@@ -152,7 +152,7 @@ class MoveClock(PipeMessage, frozen=True, kw_only=True):
 
     request: int
     time_s: int
-    """Unix seconds; a chain that has reached them stays as it is."""
+    """Unix seconds; a chain that has reached them is not changed."""
 
 
 class AskNode(PipeMessage, frozen=True, kw_only=True):
@@ -225,7 +225,7 @@ class WorkerState(PipeMessage, frozen=True, kw_only=True):
     reachable: bool
     """Whether the node returns valid responses."""
     detail: str
-    """Description of the problem; empty if there is none."""
+    """Description of the problem, or an empty text."""
     head: int | None
     """Number of the newest block; None until the node was reached."""
     operator: str

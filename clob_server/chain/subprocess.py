@@ -35,7 +35,7 @@ _LOG: Final = logging.getLogger("clob_server.chain")
 
 
 class Replies:
-    """A pipe through which one process receives numbers, beside its input.
+    """A pipe through which one process receives numbers, apart from its input.
 
     The process may wait for one of them without looking at its input.
     """
@@ -117,7 +117,7 @@ class ManagedProcess:
             self._task = asyncio.create_task(self._keep_running())
 
     def send(self, line: bytes) -> None:
-        """Write a line to a running process; the transport buffers what the pipe does not take."""
+        """Write a line to a running process; the transport buffers the rest of a full pipe."""
         process = self._process
         if process is not None and process.stdin is not None and not process.stdin.is_closing():
             process.stdin.write(line)

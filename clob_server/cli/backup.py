@@ -250,7 +250,7 @@ def tip_of(folder: Path) -> Tail | None:
 
 
 def bring(source: Path, stage: Path) -> None:
-    """Copy the files of a backup; the backup itself stays as it is."""
+    """Copy the files of a backup, which is not changed."""
     if source.is_file():
         shutil.copyfile(source, stage / DATABASE)
         return
@@ -292,7 +292,7 @@ def record(
 
 
 def describe(checked: AuditResult, before: Tail, end: Tail | None, closed: int) -> str:
-    """Describe what a restore has changed."""
+    """Describe the changes of a restore."""
     if end is None:
         lost = "it is unknown which later commands are lost"
     elif end == before:

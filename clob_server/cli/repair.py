@@ -147,7 +147,7 @@ def add_command(
 
 
 def repair_clock(log: SqliteLog, arguments: argparse.Namespace) -> int:
-    """List what a wrong time did to a log, and take its time back."""
+    """List the effects of a wrong time on a log, and take its time back."""
     state, hashed, _ = recover(log)
     now_ms = wall_clock_ms() + state.registry.ahead_ms
     print_text(f"clock {text_of(now_ms)}, log {text_of(state.now_ms)}\n")

@@ -199,7 +199,7 @@ class Forwarding:
         self._peer.send(PeerPlace(number, encode(new.submit), new.opener, new.payer))
 
     def hold(self, maker: str, callback: Callable[[Exception | None], None]) -> int:
-        """Let the owner cancel the orders of a maker when a WebSocket here ends.
+        """Ask the owner to cancel the orders of a maker when a WebSocket here ends.
 
         Args:
             maker: the maker.
@@ -287,7 +287,7 @@ class Forwarding:
             await asyncio.sleep(LINK_S)
 
     async def _link(self) -> OwnerPeer | None:
-        """Return the connection to the owner; None if there is none."""
+        """Return the connection to the owner, or None."""
         async with self._connecting:
             if self._has_link:
                 return self._peer
@@ -329,7 +329,7 @@ class Forwarding:
         return peer
 
     def _unlink(self, reason: str) -> None:
-        """Close the connection to the owner; the outcome of what it did not answer is unknown."""
+        """Close the connection to the owner; the outcome of unanswered requests is unknown."""
         peer, self._peer = self._peer, None
         if peer is not None:
             peer.transport.close()

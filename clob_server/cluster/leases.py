@@ -72,7 +72,7 @@ class NodeSwitches(CancelSwitches):
                 super().arm(lease, callback)
 
     def follow(self) -> None:
-        """Let the next owner hold the WebSockets of this node, which no longer is the owner."""
+        """Pass the WebSockets of this node, which no longer is the owner, to the next owner."""
         self._leases.clear()
         self._remote.update(dict.fromkeys(self._own, NO_OWNER))
         self._own.clear()

@@ -40,7 +40,7 @@ class OutboxReplica:
         self._later: list[NumberedRecord] = []
 
     def open(self, log: Log) -> None:
-        """Open the file before the sequencer runs, and read what it lacks from the log.
+        """Open the file before the sequencer runs, and read the missing records from the log.
 
         Raises:
             OutboxError: the file cannot be opened.

@@ -169,7 +169,7 @@ class ReplicaSequencer(Sequencer):
             )
 
     def resign(self) -> None:
-        """Commit what is queued, and follow the next owner."""
+        """Commit the queued commands, and follow the next owner."""
         self.is_candidate = False
         if self.is_owner:
             self.is_owner = False

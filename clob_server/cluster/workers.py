@@ -122,7 +122,7 @@ class Workers:
         return max((self._log.tail.seq - each.seq for each in self.workers), default=0)
 
     def drain(self) -> None:
-        """Let the processes answer the requests that they have, and end; once."""
+        """Ask the processes to answer the requests that they have, and to end; once."""
         if self._is_draining:
             return
         self._is_draining = True

@@ -17,7 +17,7 @@ from clob_server.log import LogDamagedError
 class Record(
     msgspec.Struct, frozen=True, kw_only=True, gc=False, array_like=True, forbid_unknown_fields=True
 ):
-    """Base of what commands contain."""
+    """Base of the parts of commands."""
 
 
 class ServerBase(Record, frozen=True, kw_only=True):
@@ -37,7 +37,7 @@ class SignatureRecord(msgspec.Struct, frozen=True, kw_only=True, gc=False, array
 
     signer: str
     salt: str
-    """The salt as it was sent; an integer as decimal digits."""
+    """The salt of the request; an integer as decimal digits."""
     taker: str
     """The taker named in the order."""
     signature_type: int
@@ -55,7 +55,7 @@ class OrderCharge(ServerBase, frozen=True, kw_only=True):
     payers: tuple[bytes | None, ...] = ()
     """The budget of each order that follows in the same batch; empty if no order has one.
 
-    A rejected order gives its charge back, and one with many trades is charged for more."""
+    The charge of a rejected order is returned, and one with many trades is charged for more."""
 
 
 class ApiKey(Record, frozen=True, kw_only=True):
@@ -248,7 +248,7 @@ class EndTrades(ServerBase, frozen=True, kw_only=True):
 
 
 class FollowChain(ServerBase, frozen=True, kw_only=True):
-    """Record the last processed block and what it changed."""
+    """Record the last processed block and its changes."""
 
     KIND: ClassVar[int] = 142
     block: int

@@ -64,7 +64,7 @@ class Ids:
         self._orders = Permutation(key, "orders")
         self._trades = Permutation(key, "trades")
         self.exchange: Final = hashlib.blake2b(b"exchange", key=key, digest_size=4).hexdigest()
-        """Eight hexadecimal digits that tell this exchange from others, in ETags and feeds."""
+        """Eight hexadecimal digits that distinguish this exchange, in ETags and feeds."""
 
     def order(self, now_ms: int, number: int) -> str:
         """Return the id of an order by its number, counted from 1."""

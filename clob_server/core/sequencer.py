@@ -236,7 +236,7 @@ class Sequencer:
         have their results. Errors are ignored."""
         self.upkeep: Final[list[Callable[[], object]]] = [log.tidy]
         """Run like ``after_commit``, within ``UPKEEP_S`` of a batch: once for all batches until
-        then, beside which the next request would wait for it."""
+        then, since the next request would wait for it."""
         self.prelude: Callable[[int], Sequence[AnyCommand]] | None = None
         """Returns commands that precede all others of the next batch, from its time; called
         once."""
@@ -366,7 +366,7 @@ class Sequencer:
             await self._has_work.wait()
             for _ in range(ROUNDS_MAX):  # 30 of 32 clients share a batch; 13 without this
                 count = len(self._queue)
-                await asyncio.sleep(0)  # lets requests that are already readable join
+                await asyncio.sleep(0)  # requests that are already readable join
                 if len(self._queue) == count:
                     break
             self._has_work.clear()
@@ -579,7 +579,7 @@ class Sequencer:
         return committed
 
     def _follow_up(self, thread: LogThread) -> None:
-        """Let the log thread do the work after a batch."""
+        """Queue the work after a batch on the log thread."""
         if self.after_commit:
             thread.enqueue(partial(run_all, self.after_commit))
         if self._upkeep_timer is None:

@@ -411,7 +411,7 @@ class ServerState:
         self.changed_ms.update(dict.fromkeys(self.markets, command.now_ms))
 
     def _recharge(self, payer: bytes | None, outcome: Outcome, now_ms: int) -> None:
-        """Give the charge of a rejected order back, or charge for the trades of a large one.
+        """Return the charge of a rejected order, or charge for the trades of a large one.
 
         A fill-or-kill order without a fill counts, as an immediate-or-cancel order does.
         """
@@ -430,7 +430,7 @@ class ServerState:
     # ----- snapshots ---------------------------------------------------------------------------
 
     def snapshot(self) -> bytes:
-        """Encode the whole state; equal states give equal bytes. O(everything)."""
+        """Encode the whole state; equal states have equal bytes. O(everything)."""
         return b"".join(self._pieces(self.matcher.snapshot(), joined(self._all_attachments())))
 
     def _all_attachments(self) -> list[bytes]:

@@ -1,7 +1,7 @@
 """Processes that follow the log: starting one, sending it the frames, and restarting it.
 
 The process receives the frames on its standard input, and reports on its standard output; see
-:mod:`clob_server.log.pipe`. One that exits is started again, one that gives no sign of life is
+:mod:`clob_server.log.pipe`. One that exits is started again, one that sends no sign of life is
 killed first.
 """
 
@@ -79,7 +79,7 @@ class Supervisor:
 
     @property
     def is_frozen(self) -> bool:
-        """Whether the running process gives no sign of life."""
+        """Whether the running process sends no sign of life."""
         return self._process is not None and self._missed >= FROZEN_BEATS
 
     @property
@@ -97,7 +97,7 @@ class Supervisor:
         self._task = self._task or asyncio.create_task(self._keep_running())
 
     def kill(self) -> None:
-        """End the process; the next one starts anew."""
+        """End the process; the next one starts afresh."""
         if self._process is not None:
             self._process.kill()
 

@@ -203,7 +203,7 @@ class FeedServer:
     # ----- events ----------------------------------------------------------------------------
 
     def on_batch(self, batch: Sequence[Committed]) -> Steps | None:
-        """Send the events of a batch that was written and applied; return what is left to do."""
+        """Send the events of a batch that was written and applied; return the work that is left."""
         channels = self.channels
         channels.users.seq = batch[-1].seq
         new = channels.streams.on_batch(batch)

@@ -61,7 +61,7 @@ class PacedSubscription(ScopedSubscription):
         """Parts that changed since the last message; None before the first one."""
 
     def has_room(self) -> bool:
-        """Return whether the client has read most of what was sent."""
+        """Return whether the client has read most of the sent data."""
         return self.subscriber.sink.buffered() <= self.subscriber.soft_bytes
 
 

@@ -145,7 +145,7 @@ Request: TypeAlias = Subscribe | Unsubscribe | Ping | SocketRequest
 
 
 class ParsedMessage(NamedTuple):
-    """A client message, as far as it is valid."""
+    """The valid part of a client message."""
 
     request: Request | ApiError
     """The request, or the error of an invalid one."""
@@ -322,7 +322,7 @@ class FeedSession:
         return None
 
     def _is_ahead(self, request: Request | ApiError) -> bool:
-        """Return whether a client of another node resumes from what this node has not applied."""
+        """Return whether a client of another node resumes from commands that this node lacks."""
         channels = self._channels
         if not isinstance(request, Subscribe) or not channels.continues(request.resume):
             return False

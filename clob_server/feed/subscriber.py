@@ -423,7 +423,7 @@ class BookSubscription:
         return True
 
     def on_market_removed(self, now_ms: int) -> None:
-        """Tell an extended client; for a plain one, wait until the market opens again.
+        """Notify an extended client; for a plain one, wait until the market opens again.
 
         A plain client that has not received all events is closed, since no snapshot can follow.
         """

@@ -640,7 +640,7 @@ class History:
         return result
 
     def rebuild(self) -> None:
-        """Move a damaged file aside, and end the follower, so that the next one starts anew."""
+        """Move a damaged file aside, and end the follower, so that the next one starts afresh."""
         if self._supervisor is not None and self._supervisor.pid and not self._is_rebuilding:
             self._is_rebuilding = True
             move_aside(self._folder)

@@ -14,7 +14,7 @@ from clob_server.core.ids import Cursor, fill_place
 from clob_server.history.store import EXPIRED, Row, TradeRow, trade_from_row
 
 FINISHED: Final = (OrderStatus.FILLED.value, OrderStatus.CANCELLED.value, EXPIRED)
-"""Statuses of finished orders in history, which tells expired orders from cancelled ones."""
+"""Statuses of finished orders in history, where expired and cancelled ones differ."""
 PLACE_MAX: Final = 2**62
 """Above every place of a fill and every number of an order."""
 

@@ -61,7 +61,7 @@ class OpenInterest:
             self._unsettled.pop(held.number, None)
 
     def _move(self, token: str, buyer: str, seller: str, size: int) -> None:
-        """Add bought tokens to a maker, and take them from another; an empty maker is none."""
+        """Add bought tokens to a maker, and take them from another; an empty name is no maker."""
         if token not in self.tokens:  # of a removed market of the same name
             return
         bought = size if token == self.tokens[0] else -size

@@ -132,7 +132,7 @@ class PositionResult(NamedTuple):
 
 
 PositionChange: TypeAlias = PositionStep | PositionResult
-"""What changes positions; both in order of the log."""
+"""The changes of positions; both in order of the log."""
 
 
 def position_steps(trade: Trade, number: int, settled_as: int) -> Iterator[PositionStep]:

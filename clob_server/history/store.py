@@ -103,7 +103,7 @@ _PRUNED: Final = (
     "(SELECT ifnull(max(command_seq), -1) FROM orders WHERE finished_ms<?1), "
     "(SELECT ifnull(max(command_seq), -1) FROM trades WHERE traded_ms<?1))"
 )
-"""Keeps the last command of which a row was deleted, so that readers know what they miss."""
+"""Keeps the last command of which a row was deleted, so that readers know their gap."""
 _APPLIED: Final = "UPDATE applied SET seq=?, chain_hash=?, event_hash=?"
 
 DAMAGE: Final = (apsw.CorruptError, apsw.NotADBError)

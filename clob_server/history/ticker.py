@@ -40,7 +40,7 @@ def window_begin(now_ms: int) -> int:
 
 
 class StoredDay(NamedTuple):
-    """What the file has of a token."""
+    """The content of the file for a token."""
 
     last_price: int | None
     """Price of the last trade, in cents; None without trades."""
@@ -85,7 +85,7 @@ class TokenDay:
 
 
 class StoredMarket(NamedTuple):
-    """What the file has of a market."""
+    """The content of the file for a market."""
 
     tokens: Mapping[str, StoredDay]
     """The tokens of the market."""
@@ -94,7 +94,7 @@ class StoredMarket(NamedTuple):
 
 
 NOTHING: Final = StoredMarket({}, {})
-"""What the file has of a market without trades."""
+"""The content of the file for a market without trades."""
 
 
 class MarketDay:
@@ -102,7 +102,7 @@ class MarketDay:
 
     Args:
         market: the market.
-        stored: what the file has of it.
+        stored: the content of the file for it.
         later: the trades that are not in the file.
         unsettled: size of each trade whose result may change, by the number under which it settles.
     """
@@ -155,21 +155,21 @@ def tokens_of(market: Market) -> list[str]:
 def read_days(
     reader: StoreReader, markets: Iterable[Market], since_ms: int
 ) -> tuple[int, list[StoredMarket]]:
-    """Return the position in the log, and what the file has of each market up to there."""
+    """Return the position in the log, and the content of the file for each market up to there."""
     with reader.db:  # all in one read
         seq, found = reader.applied().seq, [read_market(reader, each, since_ms) for each in markets]
     return seq, found
 
 
 def read_market(reader: StoreReader, market: Market, since_ms: int) -> StoredMarket:
-    """Return what the file has of a market."""
+    """Return the content of the file for a market."""
     tokens = tokens_of(market)
     days = {token: read_token_day(reader, market.id, token, since_ms) for token in tokens}
     return StoredMarket(days, read_nets(reader.db, market.id, tokens))
 
 
 def read_token_day(reader: StoreReader, market: str, token: str, since_ms: int) -> StoredDay:
-    """Return what the file has of a token."""
+    """Return the content of the file for a token."""
     minutes = CandleRange(market, token, MINUTE_MS, since_ms, _LAST, _LAST)
     last_day = CandleRange(market, token, DAY_MS, 0, _LAST, 1, newest=True)
     prices = [each.event.price for each in reader.trades(market, _LAST, 1, token)]

@@ -30,7 +30,7 @@ class BookCache:
 
     Args:
         state: the state.
-        exchange: the text that tells this exchange from others.
+        exchange: the text that distinguishes this exchange.
     """
 
     def __init__(self, state: "ServerState", exchange: str) -> None:

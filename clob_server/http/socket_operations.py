@@ -108,7 +108,7 @@ class SocketOperations:
         """Return an operation.
 
         Raises:
-            ApiError: INVALID_FIELD, there is none of this name.
+            ApiError: INVALID_FIELD, no operation has this name.
         """
         operation = self._by_name.get(name)
         if operation is None:

@@ -34,7 +34,7 @@ _SCRIPT: Final = re.compile(rb'<script type="module" src="/web/([^"]+)">')
 _COMMENT: Final = re.compile(rb"^\s*//[^\n]*\n|^\s+", re.MULTILINE)
 """Lines of comment, empty lines and indentation; no template literal of the scripts spans lines."""
 _STYLE_COMMENT: Final = re.compile(rb"(?:/\*.*?\*/|\s)+", re.DOTALL)
-"""Comments and spaces of a style, which one space stands for."""
+"""Comments and spaces of a style, which one space replaces."""
 _STYLE_SPACE: Final = re.compile(rb" ?([{};,]) ?|(?<=:) ")
 """Spaces of a style that mean nothing; no text of the styles contains such a mark."""
 _IMPORT: Final = re.compile(rb'^(?:import|.*\bfrom) "\./([^"]+)";', re.MULTILINE)
@@ -84,7 +84,7 @@ def web_files() -> dict[str, bytes]:
 
 
 def prepared(name: str, content: bytes, known: dict[str, bytes]) -> bytes:
-    """Return a file as it is sent."""
+    """Return a file in the form that is sent."""
     if name.endswith(".html"):
         return with_preloads(content, known)
     if name.endswith(".css"):

@@ -96,7 +96,7 @@ def read_part(folder: Path, seq: int, offset: int) -> bytes:
 
 
 def copy_log(source: Source, target: Path) -> tuple[Tail, int]:
-    """Copy a log into a folder, or add what an earlier copy lacks.
+    """Copy a log into a folder, or add the commands that an earlier copy lacks.
 
     Every command that was durable when this function was called is in the copy.
 

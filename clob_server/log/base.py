@@ -30,7 +30,7 @@ class LogOlderError(LogError, code="LOG_OLDER"):
 
 
 class LogDamagedError(LogError, code="LOG_DAMAGED"):
-    """The stored data differs from the written data; the message says where."""
+    """The stored data differs from the written data; the message has the place."""
 
 
 class LogFailedError(LogError, code="LOG_FAILED"):
@@ -50,7 +50,7 @@ class FrameTooLargeError(LogError, code="LOG_FRAME_TOO_LARGE"):
 
 
 class ClusterUnsafeError(LogError, code="LOG_CLUSTER_UNSAFE"):
-    """The cluster of a replicated log could lose acknowledged commands; the message says why."""
+    """The cluster of a replicated log could lose acknowledged commands, for the reason given."""
 
 
 class ClusterUnreachableError(LogError, code="LOG_CLUSTER_UNREACHABLE"):

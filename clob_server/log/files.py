@@ -86,7 +86,7 @@ def check_private(path: Path, mode_of_root: int = MODE) -> None:
 
 
 def sync_file(path: Path) -> None:
-    """Sync a file that another writer made, and let only its owner read it."""
+    """Sync a file that another writer made, and make it readable for its owner only."""
     descriptor = os.open(path, os.O_RDWR)
     try:
         os.fchmod(descriptor, 0o600)
@@ -177,7 +177,7 @@ class Folder:
         sync_folder(self._path)
 
     def rename(self, name: str, to: str) -> None:
-        """Rename a file, durably, replacing an existing one; nothing happens if there is none."""
+        """Rename a file, durably, replacing an existing one; a missing file is no error."""
         self._close(name)
         with contextlib.suppress(FileNotFoundError):
             os.replace(self._path / name, self._path / to)

@@ -81,7 +81,7 @@ _T = TypeVar("_T")
 
 
 class StoredFrame(NamedTuple):
-    """A frame of a stream, as it was stored; its bytes are not checked."""
+    """A frame of a stream; its bytes are not checked."""
 
     place: int
     """Position in the stream, from 1."""
@@ -251,7 +251,7 @@ class FrameStream:
         ]
 
     async def _info_or_new(self) -> dict[str, Any] | str:
-        """Return the description of the stream, created if need be; or why there is none yet."""
+        """Return the description of the stream, created if need be, or why it is missing."""
         info = await self._api(f"STREAM.INFO.{self.name}")
         if isinstance(info, dict) and _code(info) == _NOT_FOUND:
             config = stream_config(self.name, self._replicas)
@@ -576,14 +576,14 @@ class FrameStream:
         self._run(self._client.force_reconnect())
 
     async def _api(self, call: str, body: dict[str, Any] | None = None) -> dict[str, Any] | str:
-        """Return the answer of the JetStream API, or why there is none."""
+        """Return the answer of the JetStream API, or why it is missing."""
         payload = b"" if body is None else json.dumps(body).encode()
         return await self._request(f"$JS.API.{call}", payload, TRY_S)
 
     async def _request(
         self, subject: str, payload: bytes, timeout_s: float, headers: dict[str, str] | None = None
     ) -> dict[str, Any] | str:
-        """Return the JSON answer to a request, or why there is none."""
+        """Return the JSON answer to a request, or why it is missing."""
         if not self.is_connected:  # nats-py would send it later, after its caller gave up
             return f"no connection to a NATS server ({self._problem})"
         try:

@@ -112,7 +112,7 @@ class PipedLog(Log):
 
 
 def newest_usable(folder: Path) -> Snapshot | None:
-    """Return the newest undamaged snapshot of a folder; None if there is none."""
+    """Return the newest undamaged snapshot of a folder, or None."""
     files = Folder(folder)
     for name in reversed(snapshot_names(files)):
         found = read_snapshot(files, name)

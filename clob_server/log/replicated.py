@@ -95,7 +95,7 @@ class ReplicatedLog(SqliteLog):
         first of them and then returns all that are there, up to a limit; call it again for more.
 
         Args:
-            timeout_s: longest wait; 0 to return only what is there.
+            timeout_s: longest wait; 0 to return present frames only.
 
         Returns:
             The frames, in order; none if none was appended in time or no server can be reached.
@@ -273,7 +273,7 @@ def _follows(end: Tail, stored: StoredFrame) -> bool:
 
 
 def _frame_with(stream: FrameStream, seq: int, first: int, last: int) -> StoredFrame | None:
-    """Return the frame with a command between two places of a stream; None if there is none."""
+    """Return the frame with a command between two places of a stream, or None."""
     while first < last:
         middle = (first + last + 1) // 2
         if stream.get(middle).first <= seq:

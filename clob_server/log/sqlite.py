@@ -255,7 +255,7 @@ class SqliteLog(Log):
             self._rescue()
 
     def begin(self, origin: Tail) -> None:
-        """Let an empty log begin after the dropped frames of the log that it will copy."""
+        """Begin an empty log after the dropped frames of the log that it will copy."""
         assert not self.tail.seq, "the log is not empty"
         with self._commit(f"beginning after command {origin.seq}"):
             self._db.execute(

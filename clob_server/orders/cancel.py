@@ -287,7 +287,7 @@ class OrderCancels:
         return order
 
     async def cancel(self, cancel: CancelRequest) -> OrderBody:
-        """Cancel an order, and return it as it is afterwards.
+        """Cancel an order, and return its new state.
 
         Raises:
             UnknownOrderError, NotTheMakerError, ApiError: as :meth:`find`.
@@ -302,7 +302,7 @@ class OrderCancels:
         return await self.lookup.get(order_id)
 
     async def reduce(self, request: ReduceRequest) -> OrderBody:
-        """Reduce an order, which keeps its priority, and return it as it is afterwards.
+        """Reduce an order, which keeps its priority, and return its new state.
 
         Raises:
             UnknownOrderError, NotTheMakerError, ApiError: as :meth:`find` and :meth:`guarded`.

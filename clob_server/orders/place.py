@@ -138,7 +138,7 @@ class OrderPlacement:
     holding: Callable[[str, str], WalletHolding | None] = lambda wallet, asset: None
     """Returns the last report of an account by the chain."""
     ask_for: Callable[[Iterable[str]], Awaitable[object] | None] = lambda wallets: None
-    """Returns the reading of wallets that the chain worker has dropped; None if there is none."""
+    """Returns the reading of wallets that the chain worker has dropped, or None."""
     _is_strict: bool = field(init=False)
 
     def __post_init__(self) -> None:

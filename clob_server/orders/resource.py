@@ -71,7 +71,7 @@ def with_rule(body: Mapping[str, Any], error: InvalidFieldError) -> ClobError:
 
 
 def is_placeholder(signature: object) -> bool:
-    """Return whether a signature stands for none."""
+    """Return whether a signature means that the order has none."""
     return signature is None or signature in _PLACEHOLDERS
 
 

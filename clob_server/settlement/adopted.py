@@ -38,7 +38,7 @@ NEG_RISK: Final = selector("wcol()")
 
 
 class Payouts(NamedTuple):
-    """What the tokens of a resolved condition pay."""
+    """The payouts of the tokens of a resolved condition."""
 
     denominator: int
     yes: int

@@ -31,7 +31,7 @@ PAUSE_MS: Final = 100
 """Time between the checks of batches while a market is stopped, milliseconds."""
 
 _LOOKED_AT_ONCE: Final = (AddMarket, SetMode, ReviseTrades)
-"""Commands after which an earlier check says nothing about the next batch."""
+"""Commands after which the next batch needs a check of its own."""
 _LOG: Final = logging.getLogger("clob_server.chain")
 
 

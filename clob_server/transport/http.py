@@ -181,7 +181,7 @@ class HttpProtocol(TrackedConnection, HttpToolsProtocol):
         return self.is_half_closed
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Tell the application, also where another request waits behind the running one."""
+        """Notify the application, also where another request waits behind the running one."""
         running = self.running
         if running is not None and not running.response_complete:
             running.disconnected = True

@@ -251,7 +251,7 @@ class FeedProtocol(TrackedConnection, WebSocketsSansIOProtocol):
             self._resume_reading()
 
     def _parse(self, data: bytes) -> bytes:
-        """Parse a piece of input; return what is left.
+        """Parse a piece of input; return the rest.
 
         Texts that arrived whole are handled at once while the application waits for a message;
         websockets parses the rest.

@@ -169,7 +169,7 @@ def raise_failure(computation: ComputationAPI, gas: int) -> None:
 
 
 def reason_in(output: bytes) -> str:
-    """Return the revert reason of a contract, empty if there is none."""
+    """Return the revert reason of a contract, or an empty text."""
     if not output.startswith(ERROR_SELECTOR):
         return ""
     length = int.from_bytes(output[LENGTH_OFFSET:REASON_OFFSET])

@@ -165,7 +165,7 @@ class NodeServer(uvicorn.Server):
         self.should_exit = True
 
     def _beat(self) -> None:
-        """Give a sign of life every second; see ``clob_server.chain.subprocess``."""
+        """Send a sign of life every second; see ``clob_server.chain.subprocess``."""
         if self.should_exit:
             return
         with suppress(OSError):  # the parent is gone

@@ -161,7 +161,7 @@ class Quorum(NodeClient):
         return next((reply for task, reply in pairs if reply or not task.done()), None)
 
     def _agreed(self, found: Sequence[Reply]) -> tuple[Reply] | None:
-        """Return the reply that enough nodes agree on; None if there is none."""
+        """Return the reply that enough nodes agree on, or None."""
         alike: dict[bytes, int] = {}
         for reply in found:
             key = msgspec.json.encode(essence(reply), order="sorted")
@@ -183,7 +183,7 @@ class Quorum(NodeClient):
         )
 
     def _leave(self, tasks: Sequence["asyncio.Task[list[Reply]]"], *, sends: bool) -> None:
-        """Let late requests finish, so that their connections stay open; a few at most.
+        """Leave late requests running, so that their connections stay open; a few at most.
 
         A transaction is sent to every node, however late it responds.
         """

@@ -286,7 +286,7 @@ class Rpc(NodeClient):
         url: URL of the node, http or https.
         timeout_s: time for a request with its whole response, seconds.
         is_near: whether to use the minimal HTTP client; None to use it for loopback hosts.
-        name: what it is called in messages.
+        name: its name in messages.
 
     Raises:
         ValueError: not an http or https URL.

@@ -99,7 +99,7 @@ def token_ids(collateral: str, condition: bytes) -> tuple[int, int]:
 
 
 def square_root(value: int) -> int | None:
-    """Return the contract's square root modulo :data:`FIELD`; None if there is none."""
+    """Return the contract's square root modulo :data:`FIELD`, or None."""
     root = pow(value, (FIELD + 1) // 4, FIELD)
     return root if root * root % FIELD == value else None
 

@@ -34,7 +34,7 @@ from clob_server.chain.operations.reserved import Reservation
 from clob_server.chain.tx.gas_limits import StepCall
 
 REFUND: Final = "refundTx"
-"""Step that returns what was taken."""
+"""Step that returns the taken tokens."""
 
 Body = TypeVar("Body", bound=WrappingBody)
 

@@ -80,7 +80,7 @@ class Node:
         self.is_reachable: bool = False
         """Whether the last response was valid."""
         self.detail: str = "the node has not been queried yet"
-        """Description of the problem; empty if there is none."""
+        """Description of the problem, or an empty text."""
         self.head: int | None = None
         """Number of the newest block."""
         self.gas_limit: int | None = None
@@ -180,7 +180,7 @@ class Node:
         self.set_health("")
 
     def set_health(self, detail: str) -> None:
-        """Store the problem of the node, empty if there is none, and log changes."""
+        """Store the problem of the node, or an empty text, and log changes."""
         is_reachable = not detail
         if is_reachable != self.is_reachable:
             level = logging.INFO if is_reachable else logging.WARNING

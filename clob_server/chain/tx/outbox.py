@@ -384,7 +384,7 @@ class Outbox:
         return int(nonce)
 
     def highest_included_nonce(self) -> int:
-        """Return the highest nonce known to be in a block; -1 if there is none."""
+        """Return the highest nonce known to be in a block, or -1."""
         query = (
             "SELECT ifnull(max(nonce), -1) FROM steps "
             "WHERE account=? AND status IN ('confirmed', 'reverted')"

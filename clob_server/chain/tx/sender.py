@@ -49,7 +49,7 @@ class Sender:
 
     @property
     def problem(self) -> str:
-        """Why transactions cannot be signed; empty if they can, as far as it is known."""
+        """Why transactions cannot be signed; empty if they can, as far as known."""
         return self._waiting or self._signer.problem
 
     async def send(

@@ -85,7 +85,7 @@ class Signer(ABC):
     address: str
     """Address of the operator, EIP-55."""
     problem: str = ""
-    """Why the signer cannot be used, as far as it is known; empty if it can."""
+    """Why the signer cannot be used, as far as known; empty if it can."""
 
     @abstractmethod
     async def sign(self, draft: Draft, fees: Fees) -> SignedTransaction:

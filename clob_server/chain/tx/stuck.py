@@ -91,7 +91,7 @@ class StuckTransactions:
                 await self._check_step(track, known.get(track.step.number))
 
     async def _check_step(self, track: TrackedStep, transaction: dict[str, Any] | None) -> None:
-        """Resend, bump or give up one step."""
+        """Resend, bump or abandon one step."""
         if track.future.done():
             return
         if transaction is None and self._node.count > track.nonce:

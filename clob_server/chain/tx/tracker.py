@@ -124,7 +124,7 @@ class TransactionTracker:
         self._requests[operation] = request
 
     def take_reply(self, operation: int) -> Reply | None:
-        """Return the reply that came with the last receipt; None if there is none."""
+        """Return the reply that came with the last receipt, or None."""
         self._requests.pop(operation, None)
         return self._replies.pop(operation, None)
 

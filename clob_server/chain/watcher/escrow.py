@@ -1,4 +1,4 @@
-"""Reads what wallets can trade with in escrow: without requests and deposits not final."""
+"""Reads the escrow that wallets can trade with: without requests and deposits not final."""
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any, Final, TypeAlias

@@ -61,7 +61,7 @@ _LOG: Final = logging.getLogger("clob_server.chain")
 
 
 class SentFill(NamedTuple):
-    """A fill as it was sent."""
+    """A fill that was sent."""
 
     fill: FillBody
     in_escrow: bool
@@ -186,7 +186,7 @@ async def request_at(node: Node, requests: Sequence[RpcRequest]) -> list[Reply]:
 
 
 NOT_ACCEPTED: Final = Reason("TokensNotAccepted", {})
-"""Reason if the receiver's code is responsible, whatever it returned."""
+"""Reason if the receiver's code is responsible, for any return value."""
 EXPIRED: Final = "Expired"
 """Order expired before settlement: the server was late and no maker is responsible."""
 

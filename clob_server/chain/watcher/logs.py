@@ -51,7 +51,7 @@ _PERMITS: Final[Mapping[str, PermissionKind]] = {
 _WORD: Final = 64
 """Hex digits of a word."""
 _IN_ESCROW: Final = 3
-"""Word of the data of ``OrderFilled`` that says whether the order was filled in escrow."""
+"""Word of the data of ``OrderFilled`` with 1 if the order was filled in escrow."""
 
 Log: TypeAlias = Mapping[str, Any]
 """A JSON-RPC log."""

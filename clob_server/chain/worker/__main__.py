@@ -53,7 +53,7 @@ GAS: Final = 900_000
 CANNOT_START: Final = 2
 """Exit code if the worker cannot start."""
 NOT_STORED: Final = 3
-"""Exit code if the log of a cluster does not store what the worker has to send."""
+"""Exit code if the log of a cluster does not store the records of the worker."""
 RESTART: Final = 75
 """Exit code if the next worker will use a new outbox."""
 
@@ -255,7 +255,7 @@ class ChainWorker:
 
     @property
     def _detail(self) -> str:
-        """The reason why operations cannot begin; empty if there is none."""
+        """The reason why operations cannot begin, or an empty text."""
         return self._node.detail or self._problem
 
     def _state(self) -> messages.WorkerState:
@@ -327,7 +327,7 @@ async def work(folder: Path, store: StoreRecord | None) -> int:
 
 
 async def beat() -> None:
-    """Give signs of life."""
+    """Send signs of life."""
     while True:
         write(BEAT)
         await asyncio.sleep(BEAT_S)

@@ -168,7 +168,7 @@ class WorkerSetup:
         self._set_problem = set_problem
         self._on_step_end = on_step_end
         self.problem: str = ""
-        """Problem that does not prevent operations; empty if there is none."""
+        """Problem that does not prevent operations, or an empty text."""
         self.has_escrow: bool = False
         """Whether the exchange keeps escrow."""
 

@@ -41,7 +41,7 @@ class HeartbeatIds:
                 self._next.pop(command.maker, None)
 
     def check(self, wallet: str, given: str) -> None:
-        """Check the id of a heartbeat; an empty one begins anew.
+        """Check the id of a heartbeat; an empty one starts again.
 
         The first id after a start of the server continues a switch that was armed before.
 

@@ -64,7 +64,7 @@ class MarketIndex:
         """Return a token.
 
         Raises:
-            UnknownMarketError: no visible market has it.
+            UnknownMarketError: it belongs to no visible market.
         """
         found = self._tokens.get(token)
         if found is None:
@@ -75,7 +75,7 @@ class MarketIndex:
         """Return the market of a condition id.
 
         Raises:
-            UnknownMarketError: there is none.
+            UnknownMarketError: the market does not exist.
         """
         name = self._conditions.get(condition_id.lower())
         if name is None:

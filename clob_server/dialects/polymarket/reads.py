@@ -245,7 +245,7 @@ def queried_token(polymarket: Polymarket, call: Request) -> Token:
 
     Raises:
         ApiError: INVALID_FIELD, ``token_id`` is missing.
-        UnknownMarketError: no visible market has it.
+        UnknownMarketError: it belongs to no visible market.
     """
     return polymarket.markets.token(read_token(call.query().get("token_id")))
 

@@ -87,7 +87,7 @@ class WalletChannel:
         self._polymarket: Final = polymarket
 
     def on_batch(self, batch: Sequence[Committed]) -> Steps | None:
-        """Send the news of a batch; return what is left to do."""
+        """Send the news of a batch; return the work that is left."""
         return begin(self._publish(batch)) if self.subscriptions else None
 
     def _publish(self, batch: Sequence[Committed]) -> Steps:

@@ -125,7 +125,7 @@ def is_type(each: Any) -> bool:
 
 
 RETRIED: Final = ("429", "503")
-"""Statuses whose answers say when to repeat the request."""
+"""Statuses whose answers have the time of the next attempt."""
 UNSURE: Final = ("CLOCK_UNSURE",)
 """Errors of routes that change something or judge by the time."""
 

@@ -86,12 +86,12 @@ async def take_over(server: Server, market: Market) -> None:
     """Remove a market that an order opened if only its id prevents another one."""
     rejection = server.state.matcher.check(AddMarket(market=market, now_ms=server.state.now_ms))
     if isinstance(rejection, MarketExistsError) and market.id in server.state.registry.opened:
-        with suppress(MarketInUseError):  # the rejection of the market tells that it exists
+        with suppress(MarketInUseError):  # the rejection of the market shows that it exists
             await server.removal.remove(market.id)
 
 
 async def remove_market(call: Request) -> Reply:
-    """Remove a market without trades, and return it as it was."""
+    """Remove a market without trades, and return it."""
     server, name = call.server, known_market_id(call.params["marketId"])
     async with server.admin_lock:
         answer = reply_market(server, name)
@@ -287,7 +287,7 @@ async def get_market(call: Request) -> Reply:
 
 
 def reply_market(server: Server, name: str) -> Reply:
-    """Return a market as it is after a change."""
+    """Return a market after a change."""
     return reply(market_body(server, server.state.matcher.market(name)))
 
 

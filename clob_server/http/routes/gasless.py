@@ -299,7 +299,7 @@ def read_permit(value: object) -> Permit | None:
 def read_wait(call: Request) -> int | None:
     """Read how long the client prefers to wait, in seconds; None without a preference.
 
-    Other preferences are ignored, as RFC 7240 says.
+    Other preferences are ignored, as RFC 7240 requires.
     """
     for each in call.headers.get(b"prefer", b"").split(b","):
         wait = PREFER.fullmatch(each)

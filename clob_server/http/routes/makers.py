@@ -282,7 +282,7 @@ def asset_custody(server: Server, asset: str) -> str | None:
 
 
 def chain_balance(server: Server, wallet: str, asset: str) -> ChainBalance | None:
-    """Return what the chain reported of an account; None without a report."""
+    """Return the chain's report of an account, or None."""
     holding = server.settlement.inbox.holding(wallet, asset)
     if holding is None:
         return None

@@ -67,7 +67,7 @@ async def _book_after(call: Request) -> Reply:
 
 
 def _book(call: Request) -> Reply:
-    """Return an order book as it is now."""
+    """Return the current order book."""
     server = call.server
     book = server.books.book(call.params["marketId"], token_of(call), depth_of(call))
     call.usage = None  # cached reads have no headers of rate limits

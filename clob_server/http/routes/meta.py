@@ -240,14 +240,14 @@ def web_file(call: Request) -> Reply:
 
 
 def page(call: Request, name: str) -> Reply:
-    """Return a web page file, or 304 if the browser has it."""
+    """Return a web page file, or 304 for the copy of the browser."""
     content = web_bytes(name)
     headers = headers_of(call.headers.get(b"host", b""))
     return with_tag(call, content, headers, KINDS[name.rpartition(".")[2]])
 
 
 def documentation(call: Request, content: bytes) -> Reply:
-    """Return a document, or 304 if the client has it."""
+    """Return a document, or 304 for the copy of the client."""
     return with_tag(call, content, ((b"cache-control", b"no-cache"),), KINDS["json"])
 
 
