@@ -105,7 +105,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """First block to read: the block in which the exchange contract was created, or an earlier
     one."""
     chain_nodes: tuple[str, ...] = ()
-    """More nodes of the chain beside ``chain``, http or https URLs separated by commas."""
+    """More nodes of the chain than ``chain``, http or https URLs separated by commas."""
     chain_quorum: int = 0
     """Nodes that must agree on what changes accounts, orders and operations; 0 means more than
     half of them."""

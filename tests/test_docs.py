@@ -128,7 +128,7 @@ def test_every_page_is_in_the_table_of_contents():
 
 def transitions_table():
     """Return the table of the transitions of an order, as on the page."""
-    rows = ["| from | what happens | to |", "|---|---|---|"]
+    rows = ["| from | event | to |", "|---|---|---|"]
     for before, trigger, after in TRANSITIONS:
         source = f"`{before}`" if before else "(none)"
         rows.append(f"| {source} | {trigger} | `{after}` |")
