@@ -248,6 +248,9 @@ class Sequencer:
         self._ids = ids
         self.seq: int = log.tail.seq
         """Number of the last command that was committed."""
+        self.complete_seq: int = log.tail.seq
+        """Number of the last command of a batch that was applied as a whole; the log may have the
+        next one already."""
         self.event_hash: bytes = event_hash
         """The event hash after that command."""
         self.is_owner: bool = True
@@ -580,6 +583,7 @@ class Sequencer:
 
     def _follow_up(self, thread: LogThread) -> None:
         """Queue the work after a batch on the log thread."""
+        self.complete_seq = self.seq
         if self.after_commit:
             thread.enqueue(partial(run_all, self.after_commit))
         if self._upkeep_timer is None:

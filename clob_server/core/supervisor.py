@@ -236,10 +236,10 @@ class Supervisor:
             self._engine.run_on_log_thread(self._send)
 
     def _send(self) -> None:
-        """Send new frames; runs in the log thread."""
-        pipe = self._pipe
-        if pipe is not None and not pipe.is_full:
-            pipe.send()
+        """Send new frames, but none before the engine has applied it; runs in the log thread."""
+        pipe, engine = self._pipe, self._engine
+        if pipe is not None and engine is not None and not pipe.is_full:
+            pipe.send(engine.complete_seq)
 
     def _wait_until_writable(self, pipe: Pipe) -> None:
         if pipe is self._pipe:

@@ -58,15 +58,18 @@ class Pipe:
         """File descriptor of the pipe."""
         os.set_blocking(target, False)
 
-    def send(self) -> bool:
-        """Send all new frames; call it only in the thread that owns the log.
+    def send(self, until: int) -> bool:
+        """Send new frames; call it only in the thread that owns the log.
+
+        Args:
+            until: last command to send, the last of its frame.
 
         Returns:
             False if the pipe is full.
         """
         with self._lock:
             try:
-                while self._open and (self._unsent or self._read()):
+                while self._open and (self._unsent or self._read(until)):
                     self._unsent = self._unsent[os.write(self.target, self._unsent) :]
             except BlockingIOError:
                 self.is_full = True
@@ -77,9 +80,10 @@ class Pipe:
                 os.close(self.target)
         return True
 
-    def _read(self) -> bool:
-        """Read the next frames of the log; return False if there are none."""
-        frames = self._log.frames(self._after, READ_BYTES)
+    def _read(self, until: int) -> bool:
+        """Read the next frames of the log up to a command; return False without any."""
+        found = self._log.frames(self._after, READ_BYTES)
+        frames = [(first, frame) for first, frame in found if first <= until]
         if frames:
             self._after = frames[-1][0]
             self._unsent = memoryview(b"".join([frame for _, frame in frames]))
@@ -92,7 +96,7 @@ class Pipe:
         poll.register(self.target, select.POLLOUT)
 
         def is_sent() -> bool:
-            while not self.send():
+            while not self.send(self._log.tail.seq):
                 if (left_s := deadline - time.monotonic()) <= 0:
                     return False
                 poll.poll(left_s * 1000)

@@ -205,6 +205,17 @@ async def test_upkeep_runs_on_the_log_thread_once_for_several_batches(log, monke
     assert_as_logged(engine, log)
 
 
+async def test_batch_that_is_written_and_not_applied_is_not_complete(log):
+    seen = []
+    engine = engine_over(log, on_commit=lambda _: seen.append((log.tail.seq, engine.complete_seq)))
+    async with working(engine):
+        await submit(engine, sell, "s", 50, 1)
+        await submit(engine, sell, "t", 50, 1)
+    assert seen == [(1, 0), (2, 1), (3, 2)]
+    assert engine.complete_seq == 3
+    assert_as_logged(engine, log)
+
+
 async def test_upkeep_follows_a_batch_within_its_time(log):
     engine, is_done = engine_over(log), threading.Event()
     async with working(engine):

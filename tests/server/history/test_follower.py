@@ -219,7 +219,7 @@ def test_full_pipe_continues_where_it_stopped(folder):
         whole = b"".join(frame for _, frame in log.frames(0, 1 << 30))
         pipe = Pipe(log, target, 0, full_pipes.append)
         data = b""
-        while not pipe.send():
+        while not pipe.send(log.tail.seq):
             assert full_pipes[-1] is pipe
             data += os.read(source, 1_000)
         pipe.close()
@@ -230,13 +230,26 @@ def test_full_pipe_continues_where_it_stopped(folder):
     assert len(data) == len(whole)
 
 
+def test_pipe_sends_no_frame_beyond_a_command(folder):
+    source, target = os.pipe()
+    with closing(SqliteLog(folder)) as log:
+        frames = log.frames(0, 1 << 20)[:4]
+        pipe = Pipe(log, target, 0, lambda _: None)
+        for place in (2, 4):
+            assert pipe.send(log.frames(0, 1 << 20)[place][0] - 1)
+            sent = os.read(source, 65_536)
+            assert sent == b"".join(frame for _, frame in frames[place - 2 : place])
+        pipe.close()
+    os.close(source)
+
+
 def test_pipe_to_a_dead_follower_is_closed(folder):
     source, target = os.pipe()
     os.close(source)
     with closing(SqliteLog(folder)) as log:
         pipe = Pipe(log, target, 0, lambda _: None)
-        assert pipe.send()
-        assert pipe.send()
+        assert pipe.send(log.tail.seq)
+        assert pipe.send(log.tail.seq)
         pipe.close()
 
 
