@@ -253,7 +253,7 @@ def restore(engine: "Engine", state: bytes | memoryview, *, check_hash: bool = T
 
 
 def _first_error(engine: "Engine", state: bytes | memoryview, found: Exception) -> Exception:
-    """Return the first error of a snapshot; orders that are read in bulk reveal another one."""
+    """Return the first error of a snapshot; reading in bulk may find a later one before it."""
     again = type(engine)(engine.book_class, engine.handlers)
     try:
         _restore(again, StructReader(state, in_bulk=False))

@@ -33,6 +33,8 @@ SERVER_PORTS: Final = 4222, 6222, 8222
 """First port of the servers for clients, for each other, and for monitoring."""
 END_S: Final = 15.0
 """Seconds for a process to end."""
+START_S: Final = 60.0
+"""Seconds for the servers of the log to start."""
 TICK_S: Final = 0.1
 """Seconds between two looks for processes that ended."""
 AGAIN_S: Final = 3.0
@@ -97,19 +99,19 @@ def run_cluster(arguments: argparse.Namespace, _: Mapping[str, str]) -> int:
         rule = "nats-server 2.12.3 or later is needed; --nats-server names it"
         return complain(f"{rule}; {arguments.nats_server!r} was not found", UNUSABLE)
     ports = range(arguments.port, arguments.port + arguments.nodes)
-    if problems := list(filter(None, map(bind_error, (*server_ports(), *ports)))):
-        return complain(problems[0], UNUSABLE)
+    if problem := next(filter(None, map(bind_error, (*server_ports(), *ports))), ""):
+        return complain(problem, UNUSABLE)
     folder: Path = arguments.folder.absolute()
     processes = Processes()
     signal.signal(signal.SIGTERM, interrupt)
     try:
         for server in servers_of(folder, binary):
             processes.start(server)
-        processes.wait_for([f"{monitor}/healthz" for monitor in monitors()], needs_ok=True)
+        processes.wait_for([f"{monitor}/healthz" for monitor in monitors()], START_S)
         for node in nodes_of(folder, ports, arguments.options):
             processes.start(node)
         urls = [f"http://127.0.0.1:{port}" for port in ports]
-        processes.wait_for([f"{url}/health" for url in urls], needs_ok=False)
+        processes.wait_for([f"{url}/health" for url in urls])
         lines = [f"listening on {url}\n" for url in urls]
         print_text("".join(lines) + f"process ids and logs are in {folder}\n", flush=True)
         while True:
@@ -147,14 +149,18 @@ class Processes:
         (program.folder / "pid").write_text(f"{process.pid}\n")
         self._running[program.name] = program, process
 
-    def wait_for(self, urls: Sequence[str], *, needs_ok: bool) -> None:
-        """Wait until each URL answers, with any status or with success.
+    def wait_for(self, urls: Sequence[str], wait_s: float | None = None) -> None:
+        """Wait until each URL answers: with success within a time, or in any way without limit.
 
         Raises:
-            NotStartedError: a program has ended; the error has the last line of its log.
+            NotStartedError: a program has ended; the error has the last line of its log. Or the
+                time is over.
         """
+        end = None if wait_s is None else time.monotonic() + wait_s
         for url in urls:
-            while not answers(url, needs_ok=needs_ok):
+            while not answers(url, needs_ok=end is not None):
+                if end is not None and time.monotonic() > end:
+                    raise NotStartedError(f"{url} did not answer within {wait_s:g} s")
                 for program, process in self._running.values():
                     if process.poll() is not None:
                         raise NotStartedError(ending(program, process.returncode))
@@ -239,7 +245,7 @@ def servers_of(folder: Path, binary: str) -> list[ClusterProgram]:
             },
         }
         path = place / "nats.conf"
-        # nats-server knows no \\u escapes.
+        # nats-server knows no escape for a character beyond ASCII.
         path.write_text(json.dumps(settings, indent=2, ensure_ascii=False), encoding="utf-8")
         programs.append(ClusterProgram(name, [binary, "-c", str(path)], place))
     return programs

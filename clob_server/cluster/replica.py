@@ -228,6 +228,7 @@ class ReplicaSequencer(Sequencer):
         except (NotOwnerError, ClockUnsureError):
             return False
         await self._show_all([command])
+        self._follow_up(thread)
         self.is_owner = True
         self.num_takeovers += 1
         self.on_role(True)
