@@ -8,7 +8,6 @@ import argparse
 import json
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -23,6 +22,7 @@ from clob_server.auth.api_keys import IDS, TOKENS, secret
 from clob_server.chain.config import LOOPBACK
 from clob_server.cli.exit_codes import DONE, FAILED, UNUSABLE, complain
 from clob_server.cli.options import path_argument, positive
+from clob_server.cli.run import bind_problem
 from clob_server.dialects.polymarket.credentials import FILE as DIALECT_SECRET
 from clob_server.log.files import make_folder
 from clob_server.settings import POLYMARKET
@@ -99,8 +99,9 @@ def run_cluster(arguments: argparse.Namespace, _: Mapping[str, str]) -> int:
         rule = "nats-server 2.12.3 or later is needed; --nats-server names it"
         return complain(f"{rule}; {arguments.nats_server!r} was not found", UNUSABLE)
     ports = range(arguments.port, arguments.port + arguments.nodes)
-    if problem := next(filter(None, map(bind_error, (*server_ports(), *ports))), ""):
-        return complain(problem, UNUSABLE)
+    for port in (*server_ports(), *ports):
+        if problem := bind_problem(LOOPBACK, port):
+            return complain(f"cannot listen on {LOOPBACK}:{port}: {problem}", UNUSABLE)
     folder: Path = arguments.folder.absolute()
     processes = Processes()
     signal.signal(signal.SIGTERM, interrupt)
@@ -206,17 +207,6 @@ def answers(url: str, *, needs_ok: bool) -> bool:
         return not needs_ok
     except OSError:
         return False
-
-
-def bind_error(port: int) -> str:
-    """Return the reason why nothing can listen on a port of the loopback interface, or ""."""
-    with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind((LOOPBACK, port))
-        except (OSError, OverflowError) as error:
-            return f"cannot listen on {LOOPBACK}:{port}: {error}"
-    return ""
 
 
 # ----- the programs --------------------------------------------------------------------------

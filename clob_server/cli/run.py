@@ -51,6 +51,8 @@ RECURSION_MAX: Final = 1_000
 """Recursion limit. eth-account raises it a hundredfold on import, beyond the stack of a thread, so
 that a deeply nested body could crash the process."""
 
+PORT_MAX: Final = 65_535
+"""The highest port of TCP."""
 _LOG: Final = getLogger("clob_server")
 
 
@@ -125,6 +127,16 @@ def check_address(host: str, port: int) -> None:
     Raises:
         SettingsError: another process listens there, or the address is not this machine's.
     """
+    if problem := bind_problem(host, port):
+        raise SettingsError(
+            f"--host {host} and --port {port}: the server cannot listen there: {problem}"
+        )
+
+
+def bind_problem(host: str, port: int) -> str:
+    """Return the reason why nothing can listen on an address, or an empty text."""
+    if port > PORT_MAX:  # getaddrinfo takes it modulo 65,536
+        return f"a port is at most {PORT_MAX}"
     try:
         for family, kind, number, _, address in socket.getaddrinfo(
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
@@ -135,10 +147,8 @@ def check_address(host: str, port: int) -> None:
                     probe.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
                 probe.bind(address)
     except (OSError, UnicodeError) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise SettingsError(
-            f"--host {host} and --port {port}: the server cannot listen there: {reason}"
-        ) from None
+        return getattr(error, "strerror", None) or str(error)
+    return ""
 
 
 def log_failure(server: HttpServer, error: BaseException) -> NoReturn:

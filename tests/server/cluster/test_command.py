@@ -35,6 +35,13 @@ def test_cluster_names_a_port_that_is_in_use_and_writes_nothing(tmp_path, capsys
     assert not (tmp_path / "c").exists()
 
 
+def test_cluster_names_a_port_of_a_node_that_does_not_exist(tmp_path, capsys):
+    command = ["cluster", "--folder", str(tmp_path / "c"), "--nodes", "2", "--port", "65535"]
+    assert main([*command, "--nats-server", sys.executable]) == 2
+    assert "cannot listen on 127.0.0.1:" in capsys.readouterr().err
+    assert not (tmp_path / "c").exists()
+
+
 @pytest.mark.long
 def test_cluster_starts_in_any_folder_and_a_killed_node_again(tmp_path):
     folder, port = tmp_path / "my clüster", free_ports(1)[0]
