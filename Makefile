@@ -35,7 +35,7 @@ SET_HOOKS = if [ "$$(git rev-parse --is-inside-work-tree 2>/dev/null)" = true ] 
 	then git config core.hooksPath .githooks; fi
 
 .PHONY: build compile run test test-long test-cluster clients compilers nats contracts check \
-	cover bench docs wheels sanitize instructions first-hour clean help
+	reference cover bench docs wheels sanitize instructions first-hour clean help
 
 build: $(DEV) compile  ## Install the package and all development tools into .venv, and compile.
 	@$(SET_HOOKS)
@@ -93,7 +93,7 @@ test-cluster: build nats  ## Kill and separate processes of a cluster under load
 		$(BIN)/pytest -m long -s -o timeout=7200 -o faulthandler_timeout=7500 \
 		tests/server/cluster/test_faults.py $(PYTEST_ARGS)
 
-check: build  ## Check lint, format, types, import floors and unpushed commit messages.
+check: build  ## Check lint, format, types, imports, generated texts and unpushed commit messages.
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/cython-lint $(CYTHON)
@@ -101,6 +101,7 @@ check: build  ## Check lint, format, types, import floors and unpushed commit me
 	$(BIN)/pyright --pythonpath $(BIN)/python --verifytypes clob --ignoreexternal
 	$(BIN)/pyright --pythonpath $(BIN)/python --verifytypes clob_server --ignoreexternal
 	$(BIN)/lint-imports --no-logo
+	$(BIN)/python -m tests.server.meta.generated --check
 	.githooks/check-commits
 
 # Coverage reads the traced .c files. Modules compiled from .py files are measured as plain Python.
@@ -116,6 +117,9 @@ cover: build  ## Measure test coverage of Python and Cython code.
 bench: build $(BENCH)  ## Run the benchmarks, then single calls under pytest-benchmark.
 	$(BIN)/python -m benchmarks
 	CLOB_REQUIRE_ALL=1 $(BIN)/pytest benchmarks/bench_calls.py
+
+reference: build  ## Write tables and pages that are generated from the code.
+	$(BIN)/python -m tests.server.meta.generated
 
 docs: build  ## Build the documentation into build/docs; a warning is an error.
 	$(BIN)/sphinx-build -q -E -W --keep-going -n -b html docs build/docs

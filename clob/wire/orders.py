@@ -21,7 +21,7 @@ class OrderBody(Wire, frozen=True, kw_only=True):
     token_id: str
     """The outcome token, decimal digits."""
     maker: str
-    """The wallet that owns what is traded."""
+    """The wallet that owns the traded tokens or collateral."""
     signer: str
     """The address that signed the order."""
     taker: str

@@ -2,7 +2,6 @@
 
 import json
 import re
-from pathlib import Path
 
 import pytest
 import websockets.exceptions
@@ -98,7 +97,6 @@ OPEN = (
     Needs.NOTHING, Needs.SIGNATURE, Needs.MAKER_ADDRESS, Needs.SIGNATURE_OR_KEY_FOR_ACCOUNT,
 )  # fmt: skip
 BY_NAME = {route.name: route for route in ROUTES}
-DOC = Path(__file__).parents[3] / "docs" / "concepts" / "access-control.md"
 
 
 @pytest.fixture(scope="module")
@@ -357,39 +355,3 @@ def test_decision_49_authority():
     assert len(operators) == 26
     assert rules(*operators) == {((Needs.TOKEN, "admin"), (Needs.TOKEN, "admin"))}
     assert needs("metrics") == {(Needs.TOKEN_UNLESS_LOCAL, Needs.TOKEN_UNLESS_LOCAL)}
-
-
-def table_of_routes():
-    """Return the documented table of routes; routes with equal rules share a row."""
-    groups = {}
-    for name, row in ROUTE_RULES.items():
-        if name == NO_ROUTE:
-            request = "any other request"
-        elif BY_NAME[name].path.startswith("/api/admin/"):
-            request = "every route under `/api/admin/`"
-        else:
-            request = "`{0.method} {0.path}`".format(BY_NAME[name])
-        requests = groups.setdefault(row._replace(creates_order=False), [])
-        if request not in requests:
-            requests.append(request)
-    rows = ["| request | in test | in production | counts as |", "|---|---|---|---|"]
-    return rows + [
-        f"| {', '.join(requests)} | {row.test.text} | {row.production.text} | {row.budget.value} |"
-        for row, requests in groups.items()
-    ]
-
-
-def table_of_channels():
-    """Return the documented table of channels."""
-    rows = ["| channel | in test | in production |", "|---|---|---|"]
-    return rows + [
-        f"| `{name}` | {row.test.text} | {row.production.text} |"
-        for name, row in CHANNEL_RULES.items()
-    ]
-
-
-@pytest.mark.parametrize("table", [table_of_routes, table_of_channels])
-def test_tables_in_the_documentation_match_the_code(table):
-    rows, lines = table(), DOC.read_text().splitlines()
-    first = lines.index(rows[0])
-    assert lines[first : lines.index("", first)] == rows

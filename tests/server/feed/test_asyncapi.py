@@ -1,13 +1,11 @@
 """Every sent and received message matches the AsyncAPI description."""
 
 import asyncio
-from pathlib import Path
 
 import jsonschema_rs
 import msgspec
 import pytest
 
-import clob_server
 from clob import AddMarket, Limits, Mode, Reduce, SetLimits, SetMode
 from clob.wire.messages import EVERY, PLAIN
 from clob_server.feed.asyncapi import document
@@ -15,7 +13,6 @@ from tests.matchers import buy, market, sell
 from tests.server.feed.harness import FeedHarness, until
 from tests.server.settled import ALICE, BOB, YES, ended, opening, sent, settling
 
-FILE = Path(clob_server.__file__).parent / "web" / "asyncapi.json"
 MAKER = "0x" + "1" * 40
 
 
@@ -134,11 +131,6 @@ def test_validator_rejects_wrong_messages(messages):
 )  # fmt: skip
 def test_client_messages_match_the_description(request_body):
     validator(request_body["type"]).validate(request_body)
-
-
-def test_published_file_is_up_to_date():
-    wanted = msgspec.json.format(msgspec.json.encode(document())) + b"\n"
-    assert FILE.read_bytes() == wanted, "write document() to the file in this format"
 
 
 def test_every_reference_resolves():
