@@ -238,7 +238,9 @@ class ReplicaSequencer(Sequencer):
         """Apply all commands of a durable frame, and call the listeners with them."""
         committed: list[Committed] = []
         while len(committed) < len(commands):
-            committed += await self._show(commands, len(committed))
+            applied = self._apply(commands, len(committed))
+            await self._notify(applied)
+            committed += applied
         return committed
 
     def _append(self, encoded: list[bytes]) -> None:  # type: ignore[override]

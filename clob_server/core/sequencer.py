@@ -167,15 +167,17 @@ class QueuedCommand(msgspec.Struct, frozen=True):
 
 
 Callback: TypeAlias = Callable[[Committed | Exception], None]
-"""Receives the command with its events or its rejection, or an error. Must not raise."""
+"""Receives the command with its events or its rejection, or an error. The listeners were not called
+with the command yet. Must not raise."""
 
 Steps: TypeAlias = Iterator[None]
 """Work that is left, in parts; the event loop gets a turn before each part."""
 
 Listener: TypeAlias = Callable[[Sequence[Committed]], Steps | None]
-"""Called with the commands of a batch, in log order, before the callers get their results. A large
-batch comes in several calls. A listener with much work returns the rest of it; no further command
-is applied before that is done. Must not raise."""
+"""Called with the commands of a batch, in log order. The callers have their results, and the event
+loop has no turn before each listener was called, so no request finds only one of the two done. A
+large batch comes in several calls. A listener with much work returns the rest of it; no further
+command is applied before that is done. Must not raise."""
 
 
 def begin(steps: Steps) -> Steps | None:
@@ -430,12 +432,13 @@ class Sequencer:
             await thread.run(partial(self._append, encoded))
             first, last = 0, len(commands)
             while first < last:
-                committed = await self._show(commands, first)
+                committed = self._apply(commands, first)
                 after = first + len(committed)
                 count = bisect_left(indexes, after)
                 for index, callback in zip(indexes[:count], callbacks, strict=False):
                     callback(committed[index - first])
                 indexes, callbacks, first = indexes[count:], callbacks[count:], after
+                await self._notify(committed)  # a client prepares its next request meanwhile
                 if first < last:
                     await asyncio.sleep(0)
         except ClockUnsureError as error:  # nothing was written
@@ -571,15 +574,13 @@ class Sequencer:
         self.seq += len(committed)
         return committed
 
-    async def _show(self, commands: Sequence[AnyCommand], first: int) -> list[Committed]:
-        """Apply commands like :meth:`_apply`, and call the listeners with them."""
-        committed = self._apply(commands, first)
-        for listener in self._listeners:
-            if (rest := listener(committed)) is not None:
+    async def _notify(self, committed: Sequence[Committed]) -> None:
+        """Call the listeners with commands that were applied, and do the work that they leave."""
+        for rest in [listener(committed) for listener in self._listeners]:
+            if rest is not None:
                 await asyncio.sleep(0)
                 for _ in rest:
                     await asyncio.sleep(0)
-        return committed
 
     def _follow_up(self, thread: LogThread) -> None:
         """Queue the work after a batch on the log thread."""

@@ -48,7 +48,7 @@ async def test_one_oversized_command_is_a_batch_of_its_own(log, monkeypatch):
     assert_as_logged(engine, log)
 
 
-async def test_batch_is_published_and_answered_in_parts_between_turns_of_the_loop(log, monkeypatch):
+async def test_batch_is_answered_and_published_in_parts_between_turns_of_the_loop(log, monkeypatch):
     monkeypatch.setattr(sequencer, "WORK_MAX", 10)
     engine, history = engine_over(log), []
     async with working(engine):
@@ -66,13 +66,12 @@ async def test_batch_is_published_and_answered_in_parts_between_turns_of_the_loo
         turns.cancel()
     parts = [each for each in history if each != "turn"]
     assert parts == [
-        [2, 3, 4, 5, 6], 2, 3, 4, 5, 6,
-        [7, 8, 9, 10, 11], 7, 8, 9, 10, 11,
-        [12, 13, 14], 12, 13,
+        2, 3, 4, 5, 6, [2, 3, 4, 5, 6],
+        7, 8, 9, 10, 11, [7, 8, 9, 10, 11],
+        12, 13, [12, 13, 14],
     ]  # fmt: skip
-    for place, each in enumerate(history):
-        if type(each) is list and each[0] > 2:
-            assert history[place - 1] == "turn"
+    assert [history[history.index(first) - 1] for first in (7, 12)] == ["turn"] * 2
+    assert "turn" not in history[history.index(7) : history.index([7, 8, 9, 10, 11])]
     assert len(logged(log)) == 2
     assert_as_logged(engine, log)
 
@@ -94,12 +93,12 @@ async def test_no_command_is_applied_before_the_listeners_are_done(log):
     assert seen == [[2, 3, 4], [5]]
 
 
-async def test_failure_of_a_later_part_fails_its_callers_only(log, monkeypatch):
+async def test_failure_of_a_listener_fails_the_callers_of_later_parts_only(log, monkeypatch):
     monkeypatch.setattr(sequencer, "WORK_MAX", 2)
     engine, results = engine_over(log), []
 
     def fail(batch):
-        if batch[0].seq == 4:
+        if batch[0].seq == 2:
             raise RuntimeError("broken")
 
     task = asyncio.create_task(engine.run())
