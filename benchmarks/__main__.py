@@ -20,6 +20,7 @@ BENCHMARKS = (
     "journal",
     "log",
     "http",
+    "one_client",
     "workers",
     "socket",
     "feed",

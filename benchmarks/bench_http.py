@@ -8,9 +8,7 @@ metric. History is written by a separate process on wrk's core, or by a thread o
 In the row with differing heads each request has a trace id of its own and an API key, and rate
 limits are counted, with budgets above the load; its ratio is that of processor time.
 
-The row of one client compares a signed create over one connection with the sum of its parts, each
-alone in the same round: a hello request, one verification, and one acknowledgement of the log. All
-of them are medians.
+A single client is measured in :mod:`benchmarks.bench_one_client`.
 """
 
 import json
@@ -23,17 +21,13 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import NamedTuple
 
-from benchmarks import bench_log
-from benchmarks.bench_matcher import commands
-from benchmarks.bench_signing import NUM_ORDERS, from_fields, make_flow
-from benchmarks.measure import Row, check_equal, timed
+from benchmarks.measure import Row, check_equal
 from benchmarks.orders import MARKET, gasless_bodies, signed_bodies
-from benchmarks.workload import cache_dir, load
+from benchmarks.workload import cache_dir
 from clob import tokens
 from clob.client import Client
 from clob_server.auth.tokens import mint
@@ -45,7 +39,6 @@ TICK_US = 1e6 / os.sysconf("SC_CLK_TCK")
 SCRIPT = Path(__file__).with_name("wrk") / "send.lua"
 LEVELS = 99
 PER_REQUEST = 20
-ONE_CLIENT_MAX = 1.25
 SECRET = "secret of the tokens in a benchmark"
 BUDGET = 100_000
 """Requests per minute, more than a run sends."""
@@ -67,7 +60,6 @@ class Load(NamedTuple):
     """Result of one run of wrk."""
 
     per_s: float
-    p50_us: int
     p99_us: int
     cpu_us: float
 
@@ -137,15 +129,13 @@ def requests(path: Path, lines: list[tuple[str, str, str]]) -> Path:
     return path
 
 
-def run(
-    side: Side, file: Path, taken_s: int, key: str = "", connections: int = CONNECTIONS
-) -> tuple[Load, int]:
+def run(side: Side, file: Path, taken_s: int, key: str = "") -> tuple[Load, int]:
     """Send requests for a while; return the result and the number of requests.
 
     With an API key, each request has the key and a trace id.
     """
     command = [
-        "taskset", "-c", LOAD_CPU, "wrk", "-t1", f"-c{connections}", f"-d{taken_s}s", "--latency",
+        "taskset", "-c", LOAD_CPU, "wrk", "-t1", f"-c{CONNECTIONS}", f"-d{taken_s}s", "--latency",
         "--timeout", "10s", "-s", str(SCRIPT), side.url, str(file), key,
     ]  # fmt: skip
     before = cpu_us(side.pid)
@@ -155,7 +145,7 @@ def run(
     check_equal("rejected and failed requests", (0, 0), (summary["rejected"], summary["failed"]))
     count = summary["requests"]
     per_s = count / summary["duration_us"] * 1e6
-    return Load(per_s, summary["p50_us"], summary["p99_us"], used / count), count
+    return Load(per_s, summary["p99_us"], used / count), count
 
 
 def metric(url: str, name: str) -> float | None:
@@ -290,37 +280,6 @@ def result_rows(scenario: Scenario, pairs: list[tuple[Load, Load]], each: int) -
         yield Row("    p99 / p99 of hello", "<= 5.0", f"{slower:.2f}", slower <= 5)
 
 
-def one_client(folder: Path, sizes: Sizes) -> Iterator[Row]:
-    """Compare a signed create of a single client with the sum of its parts."""
-    count = sizes.signed_per_s * sizes.taken_s // 4
-    lines = [("POST", "/api/orders", body) for body in signed_bodies(count, Settings().domain, 5)]
-    file, plain = requests(folder / "one", lines), requests(folder / "hello", [("GET", "/", "")])
-    logged = commands(load("mixed").head(100_000), 1, hashed=False)
-    flow = make_flow(NUM_ORDERS)
-    pairs: list[tuple[float, float]] = []
-    for turn in range(sizes.rounds):
-        with server(folder / f"one{turn}", "process") as side, hello() as other:
-            run(side, requests(folder / "warm", [("GET", "/health", "")]), 1)
-            run(other, plain, 1)
-            bare, _ = run(other, plain, sizes.taken_s, connections=1)
-            mine, _ = run(side, file, sizes.taken_s, connections=1)
-        # Medians throughout: a mean has the disk's rare long syncs, which that of a part lacks.
-        log_sizes = bench_log.Sizes(rounds=3, requests=500)
-        acknowledged = bench_log.one_client(folder / f"log{turn}", logged, log_sizes)
-        verify_ns = median(timed(partial(from_fields, flow)) for _ in range(9)) / len(flow.orders)
-        parts_us = bare.p50_us + (verify_ns + acknowledged.ours_ns) / 1e3
-        pairs.append((parts_us, mine.p50_us))
-    ratio = median(mine / parts for parts, mine in pairs)
-    yield Row(
-        "http: signed create, one client / hello, verification and log acknowledgement, each alone",
-        f"<= {ONE_CLIENT_MAX:.2f}",
-        f"{ratio:.2f}",
-        ratio <= ONE_CLIENT_MAX,
-        median(parts for parts, _ in pairs) * 1e3,
-        median(mine for _, mine in pairs) * 1e3,
-    )
-
-
 def missing_tools() -> str:
     """Return the names of the load tools that are not installed, or an empty text."""
     return " and ".join(tool for tool in ("wrk", "taskset") if shutil.which(tool) is None)
@@ -335,4 +294,3 @@ def rows(*, quick: bool) -> Iterator[Row]:
     with tempfile.TemporaryDirectory(dir=cache_dir()) as name:
         for scenario in scenarios(sizes):
             yield from measure(scenario, Path(name), sizes)
-        yield from one_client(Path(name), sizes)

@@ -24,8 +24,8 @@ end
 
 function done(summary, latency)
   io.write(string.format(
-    '{"requests":%d,"duration_us":%d,"p50_us":%d,"p99_us":%d,"rejected":%d,"failed":%d}\n',
-    summary.requests, summary.duration, latency:percentile(50), latency:percentile(99),
+    '{"requests":%d,"duration_us":%d,"p99_us":%d,"rejected":%d,"failed":%d}\n',
+    summary.requests, summary.duration, latency:percentile(99),
     summary.errors.status,
     summary.errors.connect + summary.errors.read + summary.errors.write + summary.errors.timeout))
 end

@@ -269,9 +269,9 @@ class History:
 
     def on_batch(self, batch: Sequence[Committed]) -> None:
         """Add the trades and statuses of a batch that was written and applied."""
-        trades = trades_in(batch)
-        self._unwritten.on_batch(batch)
-        self.market_data.add_trades(trades)
+        if trades := trades_in(batch):
+            self._unwritten.on_batch(batch)
+            self.market_data.add_trades(trades)
         for number, trade, now_ms in trades:
             self._tape(trade.market).add(TradeRow(trade, now_ms, number))
         for change in self._statuses.on_batch(batch) if self._state.settles else ():
