@@ -9,6 +9,7 @@ its own: a shared machine changes its speed by half within seconds.
 import asyncio
 import json
 import os
+import shutil
 import socket
 import subprocess
 import sys
@@ -21,7 +22,8 @@ from pathlib import Path
 from statistics import median
 from typing import NamedTuple
 
-from benchmarks.bench_http import LOAD_CPU, SERVER_CPU, Side, hello, missing_tools, server
+from benchmarks.bench_http import LOAD_CPU, SERVER_CPU, Side, hello, server
+from benchmarks.bench_socket import HTTP, RECEIVED, connected, http_request
 from benchmarks.measure import Row, check_equal
 from benchmarks.orders import MARKET, TOKENS, signed_bodies
 from benchmarks.workload import cache_dir
@@ -39,7 +41,7 @@ from clob_server.settings import Settings
 RATIO_MAX = 1.25
 PER_TURN = 20
 WARM_TURNS = 20
-REPLY_BYTES = 65_536
+HELLO = b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
 PARTS_SEED = 1_000
 
 
@@ -71,13 +73,11 @@ class Turn(NamedTuple):
 # ----- the parts in a process of their own ---------------------------------------------------
 
 
-def serve_parts(folder: Path) -> None:
-    """Run the parts once for each line of standard input, and write their times as JSON."""
-    asyncio.run(run_parts(folder))
-
-
 async def run_parts(folder: Path) -> None:
-    """Measure verifications, and acknowledgements by a log in a folder, of signed orders."""
+    """Verify signed orders and commit them to a log in a folder, once per line of standard input.
+
+    Writes the median times of each turn as JSON.
+    """
     domain, orders = Settings().domain, signed_orders()
     with closing(SqliteLog(folder)) as log:
         engine = Sequencer(log, ServerState(), wall_clock_ms, ids=Ids(bytes(KEY_BYTES)))
@@ -111,7 +111,7 @@ def signed_orders() -> Iterator[ParsedOrder]:
 
 
 @contextmanager
-def parts(folder: Path) -> Iterator[Callable[[], Sequence[float]]]:
+def started_parts(folder: Path) -> Iterator[Callable[[], Sequence[float]]]:
     """Start the process of the parts; yield the function that runs them and returns their times."""
     command = ["taskset", "-c", SERVER_CPU, sys.executable, "-m", __name__, str(folder)]
     with subprocess.Popen(
@@ -133,18 +133,9 @@ def parts(folder: Path) -> Iterator[Callable[[], Sequence[float]]]:
 # ----- requests ------------------------------------------------------------------------------
 
 
-def connected(side: Side) -> socket.socket:
-    """Return a connection to a server."""
-    host, _, port = side.url.rpartition("/")[2].rpartition(":")
-    connection = socket.create_connection((host, int(port)))
-    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    return connection
-
-
-def request(method: str, path: str, body: str = "") -> bytes:
-    """Return a request."""
-    length = f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n" if body else ""
-    return f"{method} {path} HTTP/1.1\r\nHost: 127.0.0.1\r\n{length}\r\n{body}".encode()
+def port_of(side: Side) -> int:
+    """Return the port of a server."""
+    return int(side.url.rpartition(":")[2])
 
 
 def median_ns(connection: socket.socket, requests: Sequence[bytes], end: bytes) -> float:
@@ -153,9 +144,9 @@ def median_ns(connection: socket.socket, requests: Sequence[bytes], end: bytes) 
     for each in requests:
         begin_ns = time.perf_counter_ns()
         connection.sendall(each)
-        reply = connection.recv(REPLY_BYTES)
+        reply = connection.recv(RECEIVED)
         while not reply.endswith(end):  # uvicorn writes head and body one after the other
-            reply += connection.recv(REPLY_BYTES)
+            reply += connection.recv(RECEIVED)
         taken_ns.append(time.perf_counter_ns() - begin_ns)
         check_equal("status", b"200", reply[9:12])
     return median(taken_ns)
@@ -165,15 +156,15 @@ def measured(folder: Path, seed: int, turns: int) -> list[Turn]:
     """Return the turns of one round, after some to warm up."""
     num_orders = (WARM_TURNS + turns) * PER_TURN
     bodies = signed_bodies(num_orders, Settings().domain, seed)
-    creates = [request("POST", "/api/orders", body) for body in bodies]
-    hellos = [request("GET", "/")] * PER_TURN
+    creates = [http_request(body) for body in bodies]
+    hellos = [HELLO] * PER_TURN
     found = []
     with (
         server(folder / "server", "process") as side,
         hello() as other,
-        parts(folder / "log") as measure_parts,
-        connected(side) as ours,
-        connected(other) as theirs,
+        started_parts(folder / "log") as measure_parts,
+        connected(port_of(side), HTTP) as ours,
+        connected(port_of(other), HTTP) as theirs,
     ):
         for first in range(0, num_orders, PER_TURN):
             create = median_ns(ours, creates[first : first + PER_TURN], b"}")
@@ -185,8 +176,8 @@ def measured(folder: Path, seed: int, turns: int) -> list[Turn]:
 def rows(*, quick: bool) -> Iterator[Row]:
     """Yield the rows of the table."""
     sizes = QUICK if quick else Sizes()
-    if missing := missing_tools():
-        yield Row(f"one client: not measured, needs {missing}", "", "", None)
+    if shutil.which("taskset") is None:
+        yield Row("one client: not measured, needs taskset", "", "", None)
         return
     affinity = os.sched_getaffinity(0)
     os.sched_setaffinity(0, {int(LOAD_CPU)})
@@ -212,4 +203,4 @@ def rows(*, quick: bool) -> Iterator[Row]:
 
 
 if __name__ == "__main__":
-    serve_parts(Path(sys.argv[1]))
+    asyncio.run(run_parts(Path(sys.argv[1])))
