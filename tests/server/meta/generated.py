@@ -147,36 +147,11 @@ def kind_of(schema, later):
     return f"{schema.get('type', 'any')}{bounds}"
 
 
-TYPE_NAMES = {
-    "object": "object",
-    "string": "text",
-    "integer": "integer",
-    "boolean": "true or false",
-    "null": "null",
-}
-
-
-def feed_type(schema):
-    """Return the type of a value of a message in words."""
-    if "$ref" in schema:
-        name = schema["$ref"].rpartition("/")[2]
-        return f"[{name}](#{name.lower()})"
-    if "enum" in schema:
-        return ", ".join("null" if each is None else f"`{each}`" for each in schema["enum"])
-    if "anyOf" in schema:
-        return " or ".join(feed_type(each) for each in schema["anyOf"])
-    if "type" not in schema:
-        return "any"
-    if schema["type"] == "array":
-        return f"list of {feed_type(schema['items'])}"
-    return TYPE_NAMES[schema["type"]]
-
-
 def feed_section(name, schema):
     """Return the section of a message or a part of one."""
     needed = schema.get("required", ())
     rows = [
-        f"| `{field}` | {feed_type(each)}{'' if field in needed else ', optional'} | "
+        f"| `{field}` | {kind_of(each, [])}{'' if field in needed else ', optional'} | "
         f"{each.get('description', 'Message type.')} |"
         for field, each in schema["properties"].items()
     ]
@@ -184,19 +159,25 @@ def feed_section(name, schema):
     return "\n".join([head, "| field | type | meaning |", "|---|---|---|", *rows, ""])
 
 
+SECTION = r"^### (\w+)\n(?:(?![#|]).*\n)+(?:\|.*\n)+"
+"""A heading of a message, its description, and the table of its fields."""
+
+
 def feed_page(text):
     """Return the page of messages with current sections; order and words between them are kept."""
     schemas = asyncapi.document()["components"]["schemas"]
-    found = re.findall(r"^### (\w+)$", text, re.MULTILINE)
-    if sorted(found) != sorted(schemas):
-        differing = sorted({*found} ^ schemas.keys())
-        raise ValueError(f"the page of messages needs one section of each of {differing}")
-    return re.sub(
-        r"^### (\w+)\n\n.*?\n\n(?:\|.*\n)+",
-        lambda section: feed_section(section[1], schemas[section[1]]),
-        text,
-        flags=re.MULTILINE,
-    )
+    found = []
+
+    def section(match):
+        found.append(match[1])
+        return feed_section(match[1], schemas[match[1]])
+
+    current = re.sub(SECTION, section, text, flags=re.MULTILINE)
+    if sorted(found) != sorted(schemas) or current.count("\n### ") != len(found):
+        raise ValueError(
+            f"the page must have one section of each of {sorted(schemas)}; has {found}"
+        )
+    return current
 
 
 def asyncapi_file(_text):
