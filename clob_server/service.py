@@ -300,7 +300,7 @@ class Service(Server):
             "event_hash": event_hash,
             "charges": limiter.take_charges,
             "open_market": self.auto_open if settings.opens_markets else None,
-            "on_commit": self.metrics.commit_seconds.observe,
+            "on_commit": self.metrics.commits.add,
         }
         self.sequencer: Sequencer = self._build_sequencer(log, options)
         self.switches: CancelSwitches = self._build_switches()

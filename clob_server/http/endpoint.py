@@ -7,7 +7,6 @@ through ASGI. ``benchmarks/README.md`` has the savings.
 import asyncio
 import logging
 import time
-from bisect import bisect_left
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import Any, Final
@@ -26,7 +25,7 @@ from clob_server.core.sequencer import Committed, QueuedCommand
 from clob_server.http.compression import COMPRESS_MIN, compressed
 from clob_server.http.server import Request, Response, Route, Server
 from clob_server.log import LogFailedError
-from clob_server.telemetry.metrics import SECONDS
+from clob_server.telemetry.metrics import Durations
 
 APPLIED_SEQ: Final = b"x-applied-seq"
 """Header with the last command that a reply contains."""
@@ -158,7 +157,7 @@ class Endpoint:
         may_forward = forwarding and (self._writes or route.name in forwarding.reads)
         self._forward_to = forwarding if may_forward else None
         self._enqueue = server.sequencer.enqueue
-        self._durations = RouteDurations()
+        self._durations = Durations()
         server.metrics.add_durations(route.name, self._durations)
         self._logs_access = server.settings.access_log
         self._query = frozenset(route.query)
@@ -293,24 +292,6 @@ class Endpoint:
         self._durations.add(taken_s)
         if self._logs_access:
             log_access(call, answer.status, taken_s)
-
-
-class RouteDurations:
-    """The request durations of a route; adding one takes a third of a microsecond.
-
-    The histogram of the metrics library takes two locks for each; here only one thread counts.
-    """
-
-    __slots__ = ("counts", "total_s")
-
-    def __init__(self) -> None:
-        self.counts: list[int] = [0] * (len(SECONDS) + 1)
-        self.total_s: float = 0.0
-
-    def add(self, seconds: float) -> None:
-        """Add a duration."""
-        self.counts[bisect_left(SECONDS, seconds)] += 1
-        self.total_s += seconds
 
 
 async def send_reply(call: Request, send: Send, answer: Reply) -> None:
