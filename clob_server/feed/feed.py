@@ -220,6 +220,8 @@ class FeedServer:
         for listener in self.listeners:
             listener.on_events(new, channels.streams.conflated)
         changes = self._statuses.on_batch(batch) if channels.state.settles else ()
+        if not self.subscribers:
+            return None
         if channels.paced is not None:  # a failed settlement changes the open interest
             channels.paced.on_changes(each.held.market for each in changes)
         return begin(self._publish(batch, new, changes))

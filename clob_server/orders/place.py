@@ -176,7 +176,10 @@ class OrderPlacement:
 
         Their accounts are empty until then.
         """
-        orders = [each.order for each in parsed if each.options.market in self.state.settles]
+        settles = self.state.settles
+        if not settles:
+            return None
+        orders = [each.order for each in parsed if each.options.market in settles]
         if not orders:
             return None
         return self.ask_for(wallet for each in orders for wallet in wallets_of(each))

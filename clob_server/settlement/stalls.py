@@ -80,7 +80,8 @@ class MarketStalls(ChainPart):
 
     def on_batch(self, batch: Sequence[Committed]) -> None:
         """Follow the commands of a batch that change when a market has to stop."""
-        for command in (done.command for done in batch):
+        for done in batch:
+            command = done.command
             if isinstance(command, _LOOKED_AT_ONCE):
                 self._due_ms = 0
                 if type(command) is AddMarket and self._is_escrow(command.market.id):
