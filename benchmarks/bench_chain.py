@@ -20,9 +20,9 @@ from statistics import median
 from typing import Any, Literal, NamedTuple
 
 import httpx
-from eth_abi import encode
+from eth_abi.abi import encode
 from eth_account import Account
-from eth_utils import keccak
+from eth_utils.crypto import keccak
 
 from benchmarks.measure import Row, check_equal
 from benchmarks.workload import cache_dir

@@ -12,10 +12,13 @@ from collections.abc import Callable
 from typing import Any
 
 import httpx
+import msgspec
 from coincurve import PrivateKey
 
 from benchmarks.measure import Row, alternate, frozen_gc
 from clob.client import AsyncClient, Client
+from clob.wire.info import RootBody
+from clob.wire.markets import MarketBody
 from clob.wire.orders import CreatedBody
 
 NUM_ORDERS, NUM_QUICK = 400, 20
@@ -23,26 +26,24 @@ ROUNDS, ROUNDS_QUICK = 21, 3
 TARGET_US = 60
 KEY = b"\x07" * 32
 URL = "http://exchange"
-MARKET = {
-    "marketId": "rain", "yesTokenId": "101", "noTokenId": "102", "mode": "open", "question": "",
-    "description": "", "outcome": None, "minSize": "10000000000000000", "restingFeeRateBps": 0,
-    "incomingFeeRateBps": 0, "complementary": False, "lotWei": "1", "conditionId": None,
-    "questionId": None, "collateral": None, "chain": None, "settlement": "none", "bestBid": 40,
-    "bestAsk": 60, "lastUpdate": 0, "seq": 0,
-}  # fmt: skip
-INFO = {
-    "name": "clob", "version": "1", "description": "", "documentation": "", "endpoints": {},
-    "status": "beta", "rateLimit": {}, "support": {}, "environment": "test", "websocket": "",
-    "eip712": {
+MARKET = MarketBody(
+    market_id="rain", yes_token_id="101", no_token_id="102", mode="open", question="",
+    description="", outcome=None, min_size="10000000000000000", resting_fee_rate_bps=0,
+    incoming_fee_rate_bps=0, complementary=False, lot_wei="1", condition_id=None,
+    question_id=None, oracle=None, collateral=None, chain=None, settlement="none", custody=None,
+    stalled=None, best_bid=40, best_ask=60, last_update=0, seq=0,
+)  # fmt: skip
+INFO = RootBody(
+    name="clob", version="1", description="", documentation="", endpoints={}, status="beta",
+    rate_limit={}, support={}, environment="test", websocket="", chain=None,
+    eip712={
         "name": "clob", "version": "1", "chainId": 31337,
         "verifyingContract": "0x5FbDB2315678afecb367f032d93F642f64180aa3",
     },
-    "chain": None,
-}  # fmt: skip
-CREATED = {
-    "success": True, "orderId": "ord_1767225600_abcdef", "matched": False, "trades": [],
-    "status": "open",
-}  # fmt: skip
+)  # fmt: skip
+CREATED = CreatedBody(
+    success=True, order_id="ord_1767225600_abcdef", matched=False, trades=[], status="open"
+)
 HEADERS = {
     "content-type": "application/json",
     "x-request-id": "0123456789abcdef",
@@ -62,9 +63,9 @@ class Memory(httpx.BaseTransport, httpx.AsyncBaseTransport):
 
     def __init__(self) -> None:
         self._answers = {
-            "/": httpx.Response(200, json=INFO).content,
-            "/api/markets/rain": httpx.Response(200, json=MARKET).content,
-            "/api/orders": httpx.Response(200, json=CREATED).content,
+            "/": msgspec.json.encode(INFO),
+            "/api/markets/rain": msgspec.json.encode(MARKET),
+            "/api/orders": msgspec.json.encode(CREATED),
         }
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:

@@ -17,6 +17,7 @@ import tempfile
 import time
 import zlib
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from statistics import median, quantiles
 from typing import NamedTuple
@@ -96,7 +97,7 @@ class Recorded:
         self.encoder = EventEncoder(Ids(bytes(32)))
         self.alive: list[str] = []
         self.num_orders = self.num_trades = 0
-        self.messages = [snapshot(YES), snapshot(NO)]
+        self.messages: list[str | bytes] = [snapshot(YES), snapshot(NO)]
         while len(self.messages) < count:
             self.step()
 
@@ -107,9 +108,10 @@ class Recorded:
             events = self.state.apply(command)
         except RejectedError:  # a cancel of a filled order
             return
+        assert not isinstance(events, RejectedError)
         done = Committed(0, command, events, self.num_trades)
         self.num_trades += sum(isinstance(event, Trade) for event in events)
-        self.alive += [event.order_id for event in events if isinstance(event, OrderAdded)]
+        self.alive += [str(event.order_id) for event in events if isinstance(event, OrderAdded)]
         for each in (
             happened for found in self.streams.on_batch([done]).values() for happened in found
         ):
@@ -152,7 +154,7 @@ def book_row(recorded: Recorded, title: str, rounds: int) -> Row:
         with frozen_gc(enabled=True):
             begin_ns = time.process_time_ns()
             for message in messages:
-                apply(decode(message))
+                apply(decode(message))  # type: ignore[arg-type]
             taken_ns.append(time.process_time_ns() - begin_ns)
         for token in (YES, NO):
             depth = recorded.state.matcher.depth("m", token)
@@ -173,8 +175,8 @@ async def send_bare(url: str, bodies: list[str]) -> int:
         f'{{"type":"request","id":{number},"operation":"create_order","body":{body}}}'.encode()
         for number, body in enumerate(bodies)
     ]
-    options = {"compression": None, "ping_interval": None, "max_queue": None}
-    async with connect(f"{url.replace('http', 'ws', 1)}/ws", **options) as connection:
+    address = f"{url.replace('http', 'ws', 1)}/ws"
+    async with connect(address, compression=None, ping_interval=None, max_queue=None) as connection:
         with frozen_gc(enabled=True):
             begin_ns = time.process_time_ns()
             for message in messages:
@@ -214,6 +216,11 @@ def order_row(url: str, sizes: Sizes) -> Row:
 # ----- from POST to read -------------------------------------------------------------------------
 
 
+def is_after(book: LocalBook, seq: int | None, feed: Feed) -> bool:
+    """Return whether a feed is live and its book has another last event than ``seq``."""
+    return feed.state is FeedState.LIVE and book.seq != seq
+
+
 async def post_to_read_ms(url: str, bodies: list[str]) -> list[float]:
     """Return the times from the POST of an order until a local book has it, milliseconds."""
     taken_ms, json_type = [], {"Content-Type": "application/json"}
@@ -223,7 +230,7 @@ async def post_to_read_ms(url: str, bodies: list[str]) -> list[float]:
             seq = book.seq
             begin_s = time.perf_counter()
             posting = asyncio.create_task(http.post("/api/orders", content=body))
-            await feed.until(lambda seq=seq: book.seq > seq)
+            await feed.until(partial(is_after, book, seq, feed))
             taken_ms.append((time.perf_counter() - begin_s) * 1e3)
             check_equal("status of a create", 200, (await posting).status_code)
     return taken_ms
@@ -252,7 +259,7 @@ async def resume_ms(url: str, num_cuts: int) -> list[float]:
             feed.cut()
             await feed.until(lambda: feed.state is FeedState.RECONNECTING)
             await other.request("create_gasless_order", body=json.loads(body))
-            await feed.until(lambda seq=seq: feed.state is FeedState.LIVE and book.seq > seq)
+            await feed.until(partial(is_after, book, seq, feed))
             taken_ms.append((time.perf_counter() - begin_s) * 1e3)
         assert mine.position is not None
     return taken_ms

@@ -6,7 +6,7 @@ one market. Reading, checking the hash chain, decoding and executing are all tim
 
 import statistics
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from benchmarks.bench_matcher import commands, matcher_for
 from benchmarks.bench_submit import NUM_TIMED, ROUNDS, ROUNDS_QUICK, TIMED_QUICK
@@ -37,7 +37,7 @@ def submission(number: int) -> Submit:
     return Submit(market="m0", order=order, order_hash=signed, now_ms=1_700_000_000_000 + number)
 
 
-def frames(todo: list[Command], per_frame: int = PER_FRAME) -> Iterator[bytes]:
+def frames(todo: Sequence[Command], per_frame: int = PER_FRAME) -> Iterator[bytes]:
     """Yield the frames of a journal."""
     previous = ZERO_HASH
     for start in range(0, len(todo), per_frame):

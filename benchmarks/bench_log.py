@@ -26,6 +26,7 @@ import time
 from collections.abc import Callable, Coroutine, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
+from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import Any, NamedTuple
@@ -369,8 +370,8 @@ def replicated_rows(folder: Path, todo: list[Command], sizes: Sizes) -> Iterator
         for per_frame in (1, 100):
             part, count = raws[:per_frame], sizes.appends
             pair = alternate(
-                lambda part=part, count=count: append_ns(local, part, count),
-                lambda part=part, count=count: append_ns(owner, part, count),
+                partial(append_ns, local, part, count),
+                partial(append_ns, owner, part, count),
                 1,
                 sizes.rounds,
             )
@@ -431,7 +432,7 @@ def startup_s(folder: Path, expected: bytes, count: int) -> tuple[float, float]:
 
 def startup_rows(folder: Path, todo: list[Command], sizes: Sizes) -> Iterator[Row]:
     """Measure start-up over a long log, without a snapshot and with one."""
-    markets = [
+    markets: list[AnyCommand] = [
         AddMarket(market=each, now_ms=1) for each in matcher_for(1, set(), accounts=False).markets
     ]
     plain: list[AnyCommand] = [*markets, *todo][: sizes.logged]

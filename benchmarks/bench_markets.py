@@ -17,6 +17,7 @@ from statistics import median
 from typing import NamedTuple
 
 from benchmarks.bench_feed import SERVER_CPU, run_module
+from benchmarks.bench_log import PER_FRAME
 from benchmarks.bench_memory import STATM, resident
 from benchmarks.bench_restart import start_server, wait_for_history, write_log
 from benchmarks.bench_stall import ALICE, BOB, LIMIT_MS, Attack
@@ -164,7 +165,7 @@ def write_markets(folder: Path, number: int) -> Path:
     todo: list[AnyCommand] = [
         AddMarket(market=numbered_market(each), now_ms=1) for each in range(number)
     ]
-    write_log(folder, todo)
+    write_log(folder, todo, PER_FRAME, number)
     return folder
 
 
@@ -172,12 +173,12 @@ def start_row(few: Path, many: Path, number: int) -> Row:
     """Return the row about a start with many markets, relative to one with few."""
     taken: dict[Path, list[float]] = {few: [], many: []}
     for folder in (few, many):
-        with start_server(folder) as (url, _):  # writes the history
-            wait_for_history(url)
+        with start_server(folder) as start:  # writes the history
+            wait_for_history(start.url)
     for _ in range(STARTS):
         for folder, starts in taken.items():
-            with start_server(folder) as (_, start_s):
-                starts.append(start_s)
+            with start_server(folder) as start:
+                starts.append(start.wall_s)
     base_s, start_s = median(taken[few]), median(taken[many])
     return Row(
         f"start until listening, {number:,} markets ({start_s:.2f} s) / few",
@@ -207,17 +208,17 @@ def scenarios(attack: Attack, number: int) -> Iterator[tuple[str, Callable[[], o
             "/api/admin/engine",
         ),
     )
-    terms = {"marketId": "new", "yesTokenId": "900000001", "noTokenId": "900000002"}
-    yield "a market opens", lambda: attack.post("/api/admin/markets", terms)
+    terms = {"yesTokenId": "900000001", "noTokenId": "900000002"}
+    yield "a market opens", lambda: attack.operator.admin_create_market("new", terms)
     order = {"maker": BOB, "marketId": f"m{last}", "tokenId": f"{2 * last + 1}", "side": 0}
     first = {**order, "price": 40, "size": str(10**18)}
-    yield "first order of a market", lambda: attack.post("/api/orders/gasless", first)
+    yield "first order of a market", lambda: attack.bob.create_gasless_order(first)
     yield "nonce", attack.set_nonce
     attack.fill(1)
-    yield "cancel-all", attack.cancel_all
+    yield "cancel-all", attack.alice.cancel_all
     yield (
         "20 subscribers of a market",
-        lambda: [attack.readers.add(channel="orderbook", marketId=f"m{n}") for n in range(20)],
+        lambda: attack.readers.add(20, channel="orderbook", marketId="m0"),
     )
 
 

@@ -5,7 +5,7 @@ matcher has all of them. Commands are prebuilt, ids are fresh text objects, and 
 returned values.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from msgspec import structs
@@ -85,12 +85,12 @@ def matcher_for(num_markets: int, makers: set[str], *, accounts: bool) -> Matche
     return matcher
 
 
-def drive_matcher(matcher: Matcher, todo: list[Command], keep: Callable[[Any], None]) -> None:
+def drive_matcher(matcher: Matcher, todo: Sequence[Command], keep: Callable[[Any], None]) -> None:
     """Apply commands; keep False for a rejected cancel, as the other side returns it."""
     apply = matcher.apply
     for command in todo:
         try:
-            keep(apply(command))  # type: ignore[arg-type]
+            keep(apply(command))
         except RejectedError:
             keep(False)
 

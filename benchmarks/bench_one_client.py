@@ -87,6 +87,7 @@ async def run_parts(folder: Path) -> None:
             verified_ns, acknowledged_ns = [], []
             turn = list(islice(orders, PER_TURN))
             for each in turn:
+                assert each.signed is not None
                 begin_ns = time.perf_counter_ns()
                 verify(each.signed, domain)
                 verified_ns.append(time.perf_counter_ns() - begin_ns)

@@ -104,7 +104,7 @@ def measured_ns(url: str, recording: Path, count: int) -> list[int]:
         if b'"channel":"orderbook"' not in data:
             strategy.received_ns = 0
 
-    Feed.on_data = stamped  # type: ignore[method-assign]
+    Feed.on_data = stamped  # type: ignore[method-assign, assignment]
     try:
         paper(url, strategy, markets=[MARKET], record=recording, every_ns=EVERY_NS, proxy=None)
     finally:

@@ -17,6 +17,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from statistics import median, quantiles
 from typing import NamedTuple
@@ -218,6 +219,26 @@ class Read(NamedTuple):
     query: Callable[[StoreReader], object]
 
 
+def query_fills(wanted: FillRange, reader: StoreReader) -> object:
+    """Read fills."""
+    return read_fills(reader.db, wanted)
+
+
+def query_finished(wanted: FinishedRange, reader: StoreReader) -> object:
+    """Read finished orders."""
+    return read_finished(reader.db, wanted)
+
+
+def query_positions(maker: str, reader: StoreReader) -> object:
+    """Read the positions of a maker."""
+    return read_positions(reader.db, maker, None, 1_000)
+
+
+def query_candles(wanted: CandleRange, reader: StoreReader) -> object:
+    """Read candles."""
+    return reader.candles([wanted])
+
+
 def reads(names: list[str], num_trades: int) -> Iterator[Read]:
     """Yield the measured requests."""
     half = num_trades  # a place is twice a number
@@ -238,18 +259,18 @@ def reads(names: list[str], num_trades: int) -> Iterator[Read]:
             yield Read(
                 f"fills, {name}, {kind} maker",
                 f"/api/fills?maker={maker}{path}",
-                lambda reader, wanted=wanted: read_fills(reader.db, wanted),
+                partial(query_fills, wanted),
             )
         finished = FinishedRange(maker, FINISHED, PLACE_MAX, LIMIT + 1, ())
         yield Read(
             f"orders, all, {kind} maker",
             f"/api/orders?maker={maker}&status=all",
-            lambda reader, wanted=finished: read_finished(reader.db, wanted),
+            partial(query_finished, finished),
         )
         yield Read(
             f"account, {kind} maker",
             f"/api/accounts/{maker}",
-            lambda reader, maker=maker: read_positions(reader.db, maker, None, 1_000),
+            partial(query_positions, maker),
         )
     for interval, interval_ms in (("1m", MINUTE_MS), ("1h", 60 * MINUTE_MS)):
         candles = CandleRange(
@@ -258,7 +279,7 @@ def reads(names: list[str], num_trades: int) -> Iterator[Read]:
         yield Read(
             f"{LIMIT} candles of {interval}",
             f"/api/markets/{MARKET}/candles?interval={interval}&limit={LIMIT}",
-            lambda reader, wanted=candles: reader.candles([wanted]),
+            partial(query_candles, candles),
         )
 
 

@@ -117,9 +117,9 @@ def send_all(port: int, kind: Kind, messages: list[bytes], num_open: int, each: 
             connection.sendall(b"".join(islice(waiting, each)))
         while num_accepted < len(messages):
             for ready, _ in selector.select():
-                connection = ready.fileobj
-                assert isinstance(connection, socket.socket)
-                count = connection.recv(RECEIVED).count(kind.accepted)
+                reader = ready.fileobj
+                assert isinstance(reader, socket.socket)
+                count = reader.recv(RECEIVED).count(kind.accepted)
                 num_accepted += count
                 more = b"".join(islice(waiting, count))
                 if more:

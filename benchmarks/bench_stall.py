@@ -54,8 +54,12 @@ class Readers:
         self._thread = threading.Thread(target=self._read)
         self._thread.start()
 
-    def add(self, **request: object) -> None:
-        """Connect, and send a subscription."""
+    def add(self, count: int = 1, **request: object) -> None:
+        """Connect some times, and send a subscription each time."""
+        for _ in range(count):
+            self._connect(request)
+
+    def _connect(self, request: dict[str, object]) -> None:
         client = socket.create_connection(("127.0.0.1", self._port))
         client.sendall(
             b"GET /ws HTTP/1.1\r\nHost: 127.0.0.1\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
@@ -156,24 +160,26 @@ def scenarios(attack: Attack) -> Iterator[tuple[str, Callable[[], object]]]:
     )
     yield "nonce over 18,000 orders", attack.set_nonce
     attack.fill(10_000, markets=20, price=0)
-    for _ in range(NUM_MAKERS):
-        attack.readers.add(channel="user", maker=ALICE.address, marketId="m1", extended=True)
+    attack.readers.add(
+        NUM_MAKERS, channel="user", maker=ALICE.address, marketId="m1", extended=True
+    )
     yield "nonce over 10,000 orders of 20 markets", attack.set_nonce
     attack.fill(10_000, price=0)
     yield "cancel of all 10,000 orders", attack.alice.cancel_all
     attack.fill(10_000, price=0)
     yield (
         "10 clients resume 10,000 events",
-        lambda: [
-            attack.readers.add(
-                channel="orderbook", marketId="m0", extended=True, resume={"seq": seq}
-            )
-            for seq in [attack.bob.orderbook("m0").seq - 9_990] * 10
-        ],
+        lambda: attack.readers.add(
+            10,
+            channel="orderbook",
+            marketId="m0",
+            extended=True,
+            resume={"seq": attack.bob.orderbook("m0").seq - 9_990},
+        ),
     )
     yield (
         "100 new subscribers of a full book",
-        lambda: [attack.readers.add(channel="orderbook", marketId="m0") for _ in range(100)],
+        lambda: attack.readers.add(100, channel="orderbook", marketId="m0"),
     )
 
 
@@ -223,8 +229,7 @@ def attacked(*, quick: bool) -> Iterator[Attack]:
                 for number in range(NUM_SUBSCRIBERS):
                     is_extended = number % 2 == 1
                     attack.readers.add(channel="orderbook", marketId="m0", extended=is_extended)
-                for _ in range(NUM_MAKERS):
-                    attack.readers.add(channel="user", maker=BOB, extended=True)
+                attack.readers.add(NUM_MAKERS, channel="user", maker=BOB, extended=True)
                 yield attack
             finally:
                 attack.readers.close()

@@ -30,9 +30,9 @@ def text_id(number: int) -> str:
     return f"ord_{1_700_000_000 + number // 100}_{number:06x}"
 
 
-def dense_id(text: str) -> int:
+def dense_id(text: str | int) -> int:
     """Return the number in a text id."""
-    return int(text[15:], 16)
+    return int(str(text)[15:], 16)
 
 
 def maker_of(name: str) -> str:
@@ -127,7 +127,7 @@ def trades(kept: list[Any]) -> floor.Stream:
     for returned in kept:
         for event in returned if isinstance(returned, list) else ():
             if isinstance(event, UserTrade):
-                ids = (event.resting, event.incoming)
+                ids: tuple[str | int, str | int] = (event.resting, event.incoming)
             elif isinstance(event, Trade):
                 ids = (event.resting_order_id, event.incoming_order_id)
             else:

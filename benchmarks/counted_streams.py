@@ -44,7 +44,8 @@ def flow(name: str, num_timed: int = NUM_TIMED) -> Workload:
     mix = MIXES[name]
     made = Flow(Mix(num_timed, DEPTH, mix.crossing, mix.adding, mix.seed))
     prefill = made.make()
-    return Workload(*(np.array(made.rows[key], kind) for key, kind in COLUMNS.items()), prefill)
+    columns = {key: np.array(made.rows[key], kind) for key, kind in COLUMNS.items()}
+    return Workload(**columns, prefill=prefill)
 
 
 # ----- the engine ----------------------------------------------------------------------------
@@ -75,8 +76,8 @@ def run_submit() -> Prepared:
         for cancels, subject in part:
             (cancel if cancels else submit)(subject)  # type: ignore[arg-type]
 
-    drive(orders[: workload.prefill])  # type: ignore[arg-type]
-    return NUM_APPLIED, lambda: drive(orders[workload.prefill :])  # type: ignore[arg-type]
+    drive(orders[: workload.prefill])
+    return NUM_APPLIED, lambda: drive(orders[workload.prefill :])
 
 
 def run_apply(*, hashed: bool, accounts: bool) -> Prepared:
@@ -99,7 +100,7 @@ def run_journal() -> Prepared:
 def run_verify() -> Prepared:
     """Prepare the check of a signed order."""
     orders = make_flow(NUM_SIGNED).orders
-    return NUM_SIGNED, lambda: [verify(each, DOMAIN) for each in orders]
+    return NUM_SIGNED, lambda: [verify(each, DOMAIN) for each in orders]  # type: ignore[func-returns-value]
 
 
 def run_day() -> Prepared:

@@ -113,9 +113,9 @@ class Raw(asyncio.Protocol):
     transports: ClassVar[list[Any]] = []
     frame = b""
 
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Add a client."""
-        self._transport = transport
+        self._transport: asyncio.Transport = transport
         self.transports.append(transport)
         transport.write(WELCOME)
 

@@ -1,5 +1,7 @@
 """The backtests with hftbacktest: a replay of the feed, and a compiled market maker."""
 
+from typing import Any
+
 import numpy as np
 from hftbacktest import (
     ADD_ORDER_EVENT,
@@ -45,7 +47,7 @@ def events_of(feed: np.ndarray) -> np.ndarray:
     return events
 
 
-def prepared(events: np.ndarray) -> object:
+def prepared(events: np.ndarray) -> Any:
     """Return a backtest with exact queues, no latency and no fees."""
     asset = (
         BacktestAsset()

@@ -122,7 +122,7 @@ async def main(selector: TimedSelector) -> None:
     while line := await reader.readline():
         name, *words = line.decode().split()
         if name == "fill":
-            write_line(await fill(service, *words))  # type: ignore[arg-type]
+            write_line(await fill(service, *words))
         elif name == "open":
             write_line(await open_markets(service, *words))
         elif name == "resident":

@@ -68,7 +68,7 @@ class UserBook:
         order: UserOrder,
         price: int,
         queue: OrderedDict[str, UserOrder],
-        prices: SortedDict,
+        prices: "SortedDict[int, OrderedDict[str, UserOrder]]",
         trades: list[UserTrade],
     ) -> None:
         while order.remaining and queue:

@@ -67,7 +67,8 @@ class Workload:
     def head(self, num_timed: int) -> "Workload":
         """Return the stream up to ``num_timed`` timed events."""
         end = self.prefill + num_timed
-        return Workload(*(getattr(self, name)[:end] for name in COLUMNS), self.prefill)
+        columns = {name: getattr(self, name)[:end] for name in COLUMNS}
+        return Workload(**columns, prefill=self.prefill)
 
 
 def cache_dir() -> Path:
@@ -94,17 +95,17 @@ def load(name: str) -> Workload:
     path = cache_dir() / f"{name}.npz"
     if path.exists():
         with np.load(path) as arrays:
-            workload = Workload(*(arrays[key] for key in COLUMNS), int(arrays["prefill"]))
+            columns = {key: arrays[key] for key in COLUMNS}
+            workload = Workload(**columns, prefill=int(arrays["prefill"]))
     else:
         flow = Flow(MIXES[name])
         prefill = flow.make()
-        arrays = (np.array(flow.rows[key], dtype) for key, dtype in COLUMNS.items())
-        workload = Workload(*arrays, prefill)
+        columns = {key: np.array(flow.rows[key], dtype) for key, dtype in COLUMNS.items()}
+        workload = Workload(**columns, prefill=prefill)
     digest = fingerprint(workload)
     if digest != PINNED[name]:
         raise RuntimeError(f"stream {path}: SHA-256 must be {PINNED[name]}; got {digest}")
     if not path.exists():
-        columns = {key: getattr(workload, key) for key in COLUMNS}
         part = path.with_suffix(f".{os.getpid()}.npz")
         np.savez(part, prefill=np.int64(workload.prefill), **columns)
         part.replace(path)
