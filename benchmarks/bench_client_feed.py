@@ -216,7 +216,7 @@ def order_row(url: str, sizes: Sizes) -> Row:
 # ----- from POST to read -------------------------------------------------------------------------
 
 
-def is_after(book: LocalBook, seq: int | None, feed: Feed) -> bool:
+def is_updated(book: LocalBook, seq: int | None, feed: Feed) -> bool:
     """Return whether a feed is live and its book has another last event than ``seq``."""
     return feed.state is FeedState.LIVE and book.seq != seq
 
@@ -230,7 +230,7 @@ async def post_to_read_ms(url: str, bodies: list[str]) -> list[float]:
             seq = book.seq
             begin_s = time.perf_counter()
             posting = asyncio.create_task(http.post("/api/orders", content=body))
-            await feed.until(partial(is_after, book, seq, feed))
+            await feed.until(partial(is_updated, book, seq, feed))
             taken_ms.append((time.perf_counter() - begin_s) * 1e3)
             check_equal("status of a create", 200, (await posting).status_code)
     return taken_ms
@@ -259,7 +259,7 @@ async def resume_ms(url: str, num_cuts: int) -> list[float]:
             feed.cut()
             await feed.until(lambda: feed.state is FeedState.RECONNECTING)
             await other.request("create_gasless_order", body=json.loads(body))
-            await feed.until(partial(is_after, book, seq, feed))
+            await feed.until(partial(is_updated, book, seq, feed))
             taken_ms.append((time.perf_counter() - begin_s) * 1e3)
         assert mine.position is not None
     return taken_ms

@@ -16,10 +16,10 @@ from benchmarks.bench_matcher import commands, drive_matcher, matcher_for
 from benchmarks.bench_signing import DOMAIN, make_flow
 from benchmarks.bench_socket import HOST, RECEIVED, http_request, http_request_of
 from benchmarks.bench_submit import actions, make_order
-from benchmarks.flow import COLUMNS, Flow, Mix
+from benchmarks.flow import Mix
 from benchmarks.measure import check_equal
 from benchmarks.orders import MARKET, TOKENS, signed_bodies
-from benchmarks.workload import MIXES, WEI_PER_LOT, Workload, to_events
+from benchmarks.workload import MIXES, WEI_PER_LOT, Workload, generated, to_events
 from clob import Book, Submit
 from clob.records import FILL
 from clob.replay import backtest
@@ -42,10 +42,7 @@ Count = Callable[[str], AbstractContextManager[None]]
 def flow(name: str, num_timed: int = NUM_TIMED) -> Workload:
     """Return the beginning of a stream of the other benchmarks."""
     mix = MIXES[name]
-    made = Flow(Mix(num_timed, DEPTH, mix.crossing, mix.adding, mix.seed))
-    prefill = made.make()
-    columns = {key: np.array(made.rows[key], kind) for key, kind in COLUMNS.items()}
-    return Workload(**columns, prefill=prefill)
+    return generated(Mix(num_timed, DEPTH, mix.crossing, mix.adding, mix.seed))
 
 
 # ----- the engine ----------------------------------------------------------------------------

@@ -86,6 +86,14 @@ def fingerprint(workload: Workload) -> str:
     return digest.hexdigest()
 
 
+def generated(mix: Mix) -> Workload:
+    """Generate a stream."""
+    flow = Flow(mix)
+    prefill = flow.make()
+    columns = {key: np.array(flow.rows[key], dtype) for key, dtype in COLUMNS.items()}
+    return Workload(**columns, prefill=prefill)
+
+
 def load(name: str) -> Workload:
     """Return a stream from the cache, or generate it in up to 15 seconds.
 
@@ -98,14 +106,12 @@ def load(name: str) -> Workload:
             columns = {key: arrays[key] for key in COLUMNS}
             workload = Workload(**columns, prefill=int(arrays["prefill"]))
     else:
-        flow = Flow(MIXES[name])
-        prefill = flow.make()
-        columns = {key: np.array(flow.rows[key], dtype) for key, dtype in COLUMNS.items()}
-        workload = Workload(**columns, prefill=prefill)
+        workload = generated(MIXES[name])
     digest = fingerprint(workload)
     if digest != PINNED[name]:
         raise RuntimeError(f"stream {path}: SHA-256 must be {PINNED[name]}; got {digest}")
     if not path.exists():
+        columns = {key: getattr(workload, key) for key in COLUMNS}
         part = path.with_suffix(f".{os.getpid()}.npz")
         np.savez(part, prefill=np.int64(workload.prefill), **columns)
         part.replace(path)

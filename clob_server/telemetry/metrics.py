@@ -13,9 +13,10 @@ from prometheus_client.utils import floatToGoString
 
 SECONDS: Final = (0.0005, 0.001, 0.002, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0)
 """Buckets of durations, in seconds."""
-_ENDS: Final = [*map(floatToGoString, SECONDS), "+Inf"]
 OPERATION_SECONDS: Final = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 15.0, 60.0, 300.0)
 """Buckets of chain operations, in seconds."""
+
+_ENDS: Final = [*map(floatToGoString, SECONDS), "+Inf"]
 
 
 class Durations:
